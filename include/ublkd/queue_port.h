@@ -1,0 +1,76 @@
+// QueuePort: what a target's queue object may ask of the hardware queue that serves it.
+//
+// Thread rule: the queue's thread only.
+// Invariants:
+//   1. complete() is called exactly once for each request taken; a second call ends the process.
+//   2. An SQE taken by sqe() is filled completely before the next call into the port and always
+//      submitted: decide first, take the entry after.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "ublkd/request.h"
+
+struct io_uring_sqe;
+
+namespace ublkd {
+
+[[noreturn]] void check_failed(const char* expression, const char* file, int line);
+
+// Always on: guards memory and data against our own mistakes. Never for input.
+#define UBLKD_CHECK(x) \
+  do { \
+    if (__builtin_expect(!(x), 0)) ::ublkd::check_failed(#x, __FILE__, __LINE__); \
+  } while (0)
+
+inline constexpr std::size_t backing_files_max = 4;
+
+// How an SQE names a backing file: its registered slot where there is one, else the descriptor.
+struct FileRef {
+  std::int32_t fd = -1;
+  std::uint8_t sqe_flags = 0;  // IOSQE_FIXED_FILE or 0; or'ed into sqe->flags
+};
+
+class QueuePort {
+ public:
+  QueuePort() = default;
+  QueuePort(const QueuePort&) = delete;
+  QueuePort& operator=(const QueuePort&) = delete;
+
+  // A zeroed SQE whose CQE comes back as on_cqe(rq, step, ...). step: 0..255, the target's own.
+  // Never null. Everything but user_data is the target's to fill.
+  [[nodiscard]] virtual io_uring_sqe* sqe(Request& rq, std::uint8_t step) = 0;
+
+  // An SQE whose CQE nobody waits for (a cancel); its result is dropped.
+  [[nodiscard]] virtual io_uring_sqe* sqe_unwatched() = 0;
+
+  // The user_data that sqe(rq, step) carries, to name it in a cancel.
+  [[nodiscard]] virtual std::uint64_t user_data(const Request& rq, std::uint8_t step) const = 0;
+
+  // Asks for on_deadline() at the first turn at or after this CLOCK_MONOTONIC time. The earliest
+  // asked time counts; it is forgotten when on_deadline is called.
+  virtual void wake_at(std::uint64_t deadline_ns) = 0;
+
+  // CLOCK_MONOTONIC, read once per turn.
+  [[nodiscard]] std::uint64_t now_ns() const { return *now_ns_; }
+
+  // The i-th of Target::backing_fds().
+  [[nodiscard]] FileRef file(std::size_t i) const { return files_[i]; }
+
+  // Ends rq: error is 0 or -errno. A read's data is full when error is 0.
+  void complete(Request& rq, std::int32_t error) {
+    UBLKD_CHECK(rq.state == RequestState::started);
+    rq.state = RequestState::done;
+    rq.error = error;
+    done_->push_back(rq);
+  }
+
+ protected:
+  ~QueuePort() = default;
+  RequestList* done_ = nullptr;
+  const std::uint64_t* now_ns_ = nullptr;
+  std::array<FileRef, backing_files_max> files_{};
+};
+
+}  // namespace ublkd

@@ -1,0 +1,101 @@
+// Target: a backend. One Target per device, one TargetQueue per (device, hardware queue).
+//
+// Thread rule: open, geometry, backing_fds and open_queue run on the control thread; the members of
+//   TargetQueue on its hardware queue's thread, except construction and destruction, which happen
+//   on the control thread while the queue does not serve the device.
+// Ownership: the device owns the Target; the Target outlives its queues.
+// The engine checks each request before queue_rqs sees it: started, with a tag, on the block grid,
+// inside the device, of an op the geometry offers, no longer than its limit, not a write on a
+// read-only device. A target need not check again.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ublkd/geometry.h"
+#include "ublkd/options.h"
+#include "ublkd/queue_port.h"
+#include "ublkd/request.h"
+#include "ublkd/result.h"
+
+namespace ublkd {
+
+class TargetQueue {
+ public:
+  virtual ~TargetQueue() = default;
+
+  // Takes requests off the front of list and starts them; what it cannot start for lack of
+  // resources stays, in order. Leftovers are offered again after this queue completed something or
+  // 1 ms passed. Errors are completed, not left. May complete requests before it returns.
+  virtual void queue_rqs(RequestList& list) = 0;
+
+  // One CQE of an SQE got by port.sqe(rq, step): result >= 0, or -errno.
+  virtual void on_cqe(Request& rq, std::uint8_t step, std::int32_t result) = 0;
+
+  // A time asked by port.wake_at() has come.
+  virtual void on_deadline() {}
+
+  // rq should end soon: cancel what can be cancelled. It must still be completed exactly once,
+  // here or later.
+  virtual void abort(Request& rq) = 0;
+};
+
+class Target {
+ public:
+  virtual ~Target() = default;
+  [[nodiscard]] virtual Geometry geometry() const = 0;
+  [[nodiscard]] virtual Result<std::unique_ptr<TargetQueue>> open_queue(QueuePort& port) = 0;
+
+  // Descriptors that requests use, at most backing_files_max; valid for the target's life.
+  [[nodiscard]] virtual std::vector<int> backing_fds() const { return {}; }
+
+  // How the backing is used, for `list -v` and the log: {"io", "direct"}, {"path", "/x"}.
+  [[nodiscard]] virtual std::vector<std::pair<std::string, std::string>> facts() const { return {}; }
+};
+
+// Who else in this daemon uses the same backing: claims by identity, not by name.
+class BackingClaims {
+ public:
+  struct Claim {
+    std::uint64_t device = 0;  // st_dev, or rdev of a block device
+    std::uint64_t inode = 0;   // st_ino; 0 for a block device
+    std::uint64_t offset_bytes = 0;
+    std::uint64_t length_bytes = 0;
+    bool writable = false;
+  };
+  // Error busy, naming the other device, when a writable claim overlaps another claim. Released
+  // when the returned handle goes.
+  [[nodiscard]] virtual Result<std::shared_ptr<void>> claim(const Claim& claim, const std::string& device_name,
+                                                            const std::string& path) = 0;
+
+ protected:
+  ~BackingClaims() = default;
+};
+
+struct TargetType;
+
+// What open() gets. All references outlive the target.
+struct OpenContext {
+  std::string device_name;
+  bool read_only = false;
+  std::uint32_t logical_block_bytes = 0;  // asked by the user; 0: the target's choice
+  BackingClaims* claims = nullptr;        // null: no claims kept (tests)
+  std::span<const TargetType* const> types;  // for wrappers, to open what they own
+};
+
+// One kind of target: its word in the config, its options, how it is opened.
+struct TargetType {
+  std::string_view name;
+  std::string_view summary;  // one sentence
+  std::span<const OptionSpec> options;
+  Result<std::unique_ptr<Target>> (*open)(const OptionValues& options, const OpenContext& context);
+};
+
+// Opens spec by its type's name; error not_found when there is no such type.
+[[nodiscard]] Result<std::unique_ptr<Target>> open_target(const TargetSpec& spec, const OpenContext& context);
+
+}  // namespace ublkd

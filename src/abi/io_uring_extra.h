@@ -1,0 +1,10 @@
+// Kernel words that the build machine's headers may lack (Debian 12 has those of Linux 6.1).
+#pragma once
+
+#include <linux/ioctl.h>
+
+// include/uapi/linux/blkdev.h (since 6.12): IORING_OP_URING_CMD on a block device; sqe->addr is the
+// first byte, sqe->addr3 the length in bytes, both on the logical block; all else 0. Result 0 or -errno.
+#ifndef BLOCK_URING_CMD_DISCARD
+#define BLOCK_URING_CMD_DISCARD _IO(0x12, 0)
+#endif

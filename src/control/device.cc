@@ -1,0 +1,467 @@
+#include "control/device.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+#include "base/log.h"
+#include "control/blocking.h"
+#include "control/holders.h"
+
+namespace ublkd {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto open_backing_deadline = 120s;  // preallocating a large file takes its time
+constexpr auto node_deadline = 10s;           // for udev to be done with a fresh node
+constexpr auto node_retry = 20ms;
+constexpr auto stop_grace = 5s;  // for requests in flight, before they are aborted
+constexpr auto scheduler_deadline = 5s;
+constexpr std::uint64_t feature_safe_stop = 1ull << 17;
+
+std::uint8_t shift_of(std::uint64_t power_of_two) {
+  return static_cast<std::uint8_t>(std::countr_zero(power_of_two));
+}
+
+std::string disk_name(const abi::DevInfo& info) { return "ublkb" + std::to_string(info.dev_id); }
+
+abi::Params params_of(const Geometry& g) {
+  abi::Params p{};
+  p.len = sizeof p;
+  p.types = abi::param_basic | abi::param_dma_align;
+  p.basic.attrs = (g.read_only ? abi::attr_read_only : 0) | (g.rotational ? abi::attr_rotational : 0) |
+                  (g.volatile_cache ? abi::attr_volatile_cache : 0) | (g.fua ? abi::attr_fua : 0);
+  p.basic.logical_bs_shift = shift_of(g.logical_block_bytes);
+  p.basic.physical_bs_shift = shift_of(g.physical_block_bytes);
+  p.basic.io_min_shift = shift_of(std::bit_ceil(std::max(g.io_min_bytes, g.logical_block_bytes)));
+  // The kernel takes a shift, so none is said as the smallest unit.
+  p.basic.io_opt_shift = g.io_opt_bytes == 0 ? p.basic.io_min_shift : shift_of(std::bit_floor(g.io_opt_bytes));
+  p.basic.max_sectors = g.io_bytes_max >> sector_shift;
+  p.basic.dev_sectors = g.size_bytes >> sector_shift;
+  p.dma.alignment = g.dma_alignment;
+  if (!g.read_only && (g.discard_bytes_max != 0 || g.write_zeroes_bytes_max != 0)) {
+    p.types |= abi::param_discard;
+    p.discard.discard_granularity = g.discard_granularity_bytes;
+    p.discard.max_discard_sectors = static_cast<std::uint32_t>(g.discard_bytes_max >> sector_shift);
+    p.discard.max_write_zeroes_sectors = static_cast<std::uint32_t>(g.write_zeroes_bytes_max >> sector_shift);
+    p.discard.max_discard_segments = 1;
+  }
+  return p;
+}
+
+}  // namespace
+
+// One queue of the device and the hardware queue that serves it.
+struct Device::Lane {
+  Lane(HwQueue& h, std::unique_ptr<DeviceQueue> q, asio::io_context& io)
+      : hw(h), dq(std::move(q)), attach_done(io), ended(io) {}
+  HwQueue& hw;
+  std::unique_ptr<DeviceQueue> dq;
+  Event attach_done;
+  Result<void> attach_result;
+  Event ended;
+  std::int32_t end_error = 0;
+  bool attached = false;
+};
+
+Device::Device(ControlEnvironment& env, DeviceConfig config, TagSet& set)
+    : env_(env), config_(std::move(config)), set_(set), named_by_kernel_(config_.name.empty()) {
+  if (named_by_kernel_) config_.name = "(new)";
+}
+
+Device::~Device() = default;
+
+void Device::become(LifeState to) {
+  UBLKD_CHECK(life_transition_allowed(state_, to));
+  log_debug("device {}: {} -> {}", config_.name, life_state_name(state_), life_state_name(to));
+  state_ = to;
+}
+
+std::string Device::path() const {
+  return state_ < LifeState::attaching || state_ == LifeState::gone ? std::string{} : "/dev/" + disk_name(info_);
+}
+
+std::vector<const DeviceQueue*> Device::queues() const {
+  std::vector<const DeviceQueue*> out;
+  for (const auto& lane : lanes_) out.push_back(lane->dq.get());
+  return out;
+}
+
+Result<void> Device::cancelled() const {
+  if (!cancel_) return {};
+  return fail(ErrorKind::busy, "start device", config_.name, "given up, it is being deleted");
+}
+
+// --- start ------------------------------------------------------------------------------------
+
+Task<Result<void>> Device::start() {
+  start_ended_ = std::make_unique<Event>(*env_.io);
+  auto result = co_await start_steps();
+  if (!result) {
+    auto cleaned = co_await clean_up();
+    if (!cleaned) log_error("device {}: {}", config_.name, cleaned.error().text());
+  }
+  start_ended_->notify();
+  co_return result;
+}
+
+Task<Result<void>> Device::start_steps() {
+  become(LifeState::opening);
+  auto opened = co_await open_backing();
+  if (!opened) co_return opened;
+  become(LifeState::adding);
+  auto added = co_await add_to_kernel();
+  if (!added) co_return added;
+  become(LifeState::attaching);
+  auto set = co_await set_params();
+  if (!set) co_return set;
+  auto node = co_await open_char_node();
+  if (!node) co_return node;
+  auto made = make_lanes();
+  if (!made) co_return made;
+  auto attached = co_await attach_lanes();
+  if (!attached) co_return attached;
+  become(LifeState::starting);
+  auto started = co_await start_in_kernel();
+  if (!started) co_return started;
+  co_await choose_scheduler();
+  if (auto c = cancelled(); !c) co_return c;
+  become(LifeState::live);
+  co_return Result<void>{};
+}
+
+Task<Result<void>> Device::open_backing() {
+  OpenContext context;
+  context.device_name = config_.name;
+  context.read_only = config_.read_only;
+  context.logical_block_bytes = config_.logical_block_bytes;
+  context.claims = env_.claims;
+  context.types = env_.types;
+  auto opened = open_target(config_.target, context);
+  if (!opened) co_return Unexpected(opened.error());
+  target_ = std::move(*opened);
+  geometry_ = target_->geometry();
+  geometry_.read_only |= config_.read_only;
+  if (config_.io_bytes_max != 0)
+    geometry_.io_bytes_max =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(config_.io_bytes_max, geometry_.io_bytes_max));
+  co_return cancelled();
+}
+
+Task<Error> Device::explain_add_error(Error error) {
+  if (error.errno_value == EEXIST && config_.id) {
+    error.advice = "device number " + std::to_string(*config_.id) + " is in use";
+    const abi::DevInfo none{};
+    const auto command = env_.ring->send({.name = "GET_DEV_INFO2",
+                                          .op = abi::u_cmd_get_dev_info2,
+                                          .device_id = *config_.id,
+                                          .buffer = std::as_bytes(std::span(&none, 1))});
+    const auto got = co_await command->wait(control_deadline);
+    if (got) error.advice += " by pid " + std::to_string(command->buffer_as<abi::DevInfo>().ublksrv_pid);
+    error.advice += "; leave the id out, or take a free one";
+  } else if (error.errno_value == EACCES || error.errno_value == ENOSPC) {
+    error.advice = "the driver's limit of devices is reached; raise the module option ublk_drv.ublks_max";
+  } else if (error.errno_value == EPERM) {
+    error.advice = "CAP_SYS_ADMIN is missing";
+  }
+  co_return error;
+}
+
+Task<Result<void>> Device::add_to_kernel() {
+  const auto lanes = static_cast<std::uint16_t>(set_.hw_queues().size());
+  abi::DevInfo asked{};
+  asked.nr_hw_queues = lanes;
+  asked.queue_depth = static_cast<std::uint16_t>(config_.depth);
+  asked.max_io_buf_bytes = geometry_.io_bytes_max;
+  asked.dev_id = config_.id.value_or(0xffffffff);
+  flags_asked_ = abi::f_cmd_ioctl_encode;
+  asked.flags = flags_asked_;
+  const auto command = env_.ring->send({.name = "ADD_DEV",
+                                        .op = abi::u_cmd_add_dev,
+                                        .device_id = asked.dev_id,
+                                        .buffer = std::as_bytes(std::span(&asked, 1))});
+  const auto result = co_await command->wait(control_deadline);
+  if (!result) {
+    Error explained = co_await explain_add_error(result.error());
+    co_return Unexpected(std::move(explained));
+  }
+  info_ = command->buffer_as<abi::DevInfo>();
+  if (named_by_kernel_) config_.name = disk_name(info_);
+  if (flags_dropped() != 0)
+    log_notice("device {}: kernel does not have flags {:#x}", config_.name, flags_dropped());
+  if (info_.nr_hw_queues < lanes)
+    log_notice("device {}: {} of {} hardware queues serve it: the kernel gives one queue per CPU", config_.name,
+               info_.nr_hw_queues, lanes);
+  if (info_.max_io_buf_bytes < geometry_.io_bytes_max) geometry_.io_bytes_max = info_.max_io_buf_bytes;
+  co_return Result<void>{};
+}
+
+Task<Result<void>> Device::set_params() {
+  const abi::Params params = params_of(geometry_);
+  const auto command = env_.ring->send({.name = "SET_PARAMS",
+                                        .op = abi::u_cmd_set_params,
+                                        .device_id = info_.dev_id,
+                                        .buffer = std::as_bytes(std::span(&params, 1))});
+  const auto result = co_await command->wait(control_deadline);
+  if (!result) co_return Unexpected(result.error());
+  co_return cancelled();
+}
+
+// udev may have the fresh node open, or not yet have given it its owner: nothing tells when that
+// has changed, so it is tried again until a deadline.
+Task<Result<void>> Device::open_char_node() {
+  const std::string path = "/dev/ublkc" + std::to_string(info_.dev_id);
+  const Deadline deadline = after(node_deadline);
+  for (;;) {
+    auto fd = open_file(path, O_RDWR);
+    if (fd) {
+      char_node_ = std::move(*fd);
+      co_return cancelled();
+    }
+    const int e = fd.error().errno_value;
+    const bool may_pass = e == EBUSY || e == EACCES || e == ENOENT || e == EPERM;
+    if (!may_pass || cancel_ || std::chrono::steady_clock::now() >= deadline) {
+      struct stat st{};
+      Error error = fd.error();
+      if (::stat(path.c_str(), &st) == 0)
+        error.advice = "owner " + std::to_string(st.st_uid) + ":" + std::to_string(st.st_gid) + ", mode " +
+                       fmt::format("{:04o}", st.st_mode & 07777);
+      co_return Unexpected(std::move(error));
+    }
+    asio::steady_timer timer(*env_.io, node_retry);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
+Result<void> Device::make_lanes() {
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const std::uint64_t stride = abi::desc_stride_bytes(sizeof(abi::IoDesc), page);
+  for (std::uint16_t q = 0; q < info_.nr_hw_queues; ++q) {
+    const std::size_t bytes = (info_.queue_depth * sizeof(abi::IoDesc) + page - 1) / page * page;
+    void* map = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, char_node_.get(),
+                       static_cast<off_t>(q * stride));
+    if (map == MAP_FAILED) return fail_errno(errno, "map descriptors of queue " + std::to_string(q), path());
+    desc_maps_.emplace_back(map, bytes);
+    HwQueue& hw = *set_.hw_queues()[q];
+    DeviceQueueSpec spec{.queue_id = q,
+                         .slots = info_.queue_depth,
+                         .ublkc_fd = char_node_.get(),
+                         .descs = static_cast<const abi::IoDesc*>(map),
+                         .geometry = geometry_,
+                         .backing_fds = target_->backing_fds()};
+    auto dq = DeviceQueue::make(hw, spec);
+    if (!dq) return Unexpected(dq.error());
+    auto target_queue = target_->open_queue(**dq);
+    if (!target_queue) return Unexpected(target_queue.error());
+    (*dq)->set_target(std::move(*target_queue));
+    if (auto r = hw.reserve(**dq); !r) return r;
+    lanes_.push_back(std::make_unique<Lane>(hw, std::move(*dq), *env_.io));
+  }
+  return {};
+}
+
+Task<Result<void>> Device::attach_lanes() {
+  asio::io_context& io = *env_.io;
+  for (const auto& owned : lanes_) {
+    Lane* lane = owned.get();
+    lane->attached = true;
+    lane->hw.attach(
+        *lane->dq,
+        [lane, &io](Result<void> r) {
+          asio::post(io, [lane, r = std::move(r)] {
+            lane->attach_result = r;
+            lane->attach_done.notify();
+          });
+        },
+        [lane, &io](std::int32_t error) {
+          asio::post(io, [lane, error] {
+            lane->end_error = error;
+            lane->ended.notify();
+          });
+        });
+    const bool answered = co_await lane->attach_done.wait_until(after(control_deadline));
+    if (!answered)
+      co_return fail(ErrorKind::timeout, "attach device", config_.name, "its hardware queue did not answer");
+    if (!lane->attach_result) {
+      lane->attached = false;
+      co_return lane->attach_result;
+    }
+  }
+  co_return cancelled();
+}
+
+Task<Result<void>> Device::start_in_kernel() {
+  const auto command = env_.ring->send({.name = "START_DEV",
+                                        .op = abi::u_cmd_start_dev,
+                                        .device_id = info_.dev_id,
+                                        .data = static_cast<std::uint64_t>(::getpid())});
+  const auto result = co_await command->wait(control_deadline);
+  if (!result) {
+    Error error = result.error();
+    for (const auto& lane : lanes_)
+      if (lane->end_error != 0)
+        error.advice = "FETCH failed on queue: " + errno_error(-lane->end_error, "", "").text();
+    co_return Unexpected(std::move(error));
+  }
+  struct stat st{};
+  const std::string node = path();
+  const Deadline deadline = after(node_deadline);
+  while (::stat(node.c_str(), &st) != 0 || !S_ISBLK(st.st_mode)) {
+    if (cancel_ || std::chrono::steady_clock::now() >= deadline)
+      co_return fail(ErrorKind::timeout, "wait for node", node,
+                     "started, but neither devtmpfs nor udev made the node; is /dev a devtmpfs?");
+    asio::steady_timer timer(*env_.io, node_retry);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+  co_return Result<void>{};
+}
+
+// A failure here costs speed, not data: it is said, and the device serves. Changing the scheduler
+// waits for the requests in flight, so it is done off this thread.
+Task<void> Device::choose_scheduler() {
+  const std::string attribute = "/sys/block/" + disk_name(info_) + "/queue/scheduler";
+  if (config_.scheduler != "kernel") {
+    const std::string wanted = config_.scheduler;
+    std::function<Result<bool>()> write = [attribute, wanted]() -> Result<bool> {
+      auto r = write_attribute(attribute, wanted);
+      if (!r) return Unexpected(r.error());
+      return true;
+    };
+    const auto done =
+        co_await run_blocking<bool>(*env_.io, "set scheduler " + wanted, scheduler_deadline, std::move(write));
+    if (!done) log_warning("device {}: {}", config_.name, done.error().text());
+  }
+  auto text = read_file(attribute, 4096);
+  if (!text) co_return;
+  const auto open = text->find('['), close = text->find(']');
+  scheduler_ = open < close && close != std::string::npos ? text->substr(open + 1, close - open - 1)
+                                                          : text->substr(0, text->find('\n'));
+}
+
+// --- stop -------------------------------------------------------------------------------------
+
+Task<Result<void>> Device::stop(StopMode mode) {
+  if (state_ < LifeState::live) {
+    cancel_ = true;
+    if (state_ == LifeState::configured) co_return Result<void>{};
+    fail_lanes();
+    const bool ended = co_await start_ended_->wait_until(after(open_backing_deadline));
+    if (!ended) co_return fail(ErrorKind::timeout, "stop device", config_.name, "its start does not end");
+    if (state_ == LifeState::gone) co_return Result<void>{};
+  }
+  if (state_ == LifeState::gone) co_return Result<void>{};
+  if (state_ == LifeState::stopping || state_ == LifeState::deleting)
+    co_return fail(ErrorKind::busy, "delete device", config_.name, "it is being deleted already");
+  become(LifeState::stopping);
+  auto stopped = co_await stop_in_kernel(mode);
+  if (!stopped) {
+    become(stopped.error().kind == ErrorKind::busy ? LifeState::live : LifeState::stuck);
+    co_return stopped;
+  }
+  co_return co_await clean_up();
+}
+
+// Everything after a failed start or a stop: from where the device is to gone.
+Task<Result<void>> Device::clean_up() {
+  if (state_ == LifeState::opening || state_ == LifeState::adding) {
+    target_.reset();
+    become(LifeState::gone);
+    co_return Result<void>{};
+  }
+  if (state_ == LifeState::attaching || state_ == LifeState::starting) {
+    become(LifeState::stopping);
+    auto stopped = co_await stop_in_kernel(StopMode::force);
+    if (!stopped) {
+      become(LifeState::stuck);
+      co_return stopped;
+    }
+  }
+  auto ended = co_await await_lanes_ended();
+  if (!ended) {
+    become(LifeState::stuck);
+    co_return ended;
+  }
+  become(LifeState::deleting);
+  drop_lanes();
+  auto deleted = co_await delete_in_kernel();
+  if (!deleted) {
+    become(LifeState::stuck);
+    co_return deleted;
+  }
+  target_.reset();
+  become(LifeState::gone);
+  co_return Result<void>{};
+}
+
+// STOP_DEV waits for the requests in flight; what a target does not end by itself is aborted after
+// a grace, so that the wait is bounded.
+Task<Result<void>> Device::stop_in_kernel(StopMode mode) {
+  const bool try_only = mode == StopMode::if_idle && (env_.features & feature_safe_stop) != 0;
+  if (mode == StopMode::if_idle) {
+    const auto holders = block_device_holders(path(), disk_name(info_));
+    if (!holders.empty()) {
+      std::string who;
+      for (const std::string& h : holders) who += (who.empty() ? "" : ", ") + h;
+      co_return fail(ErrorKind::busy, "delete device", config_.name + " (" + path() + ")",
+                     "in use: " + who + "; end that first, or use --force");
+    }
+  }
+  const auto command = env_.ring->send({.name = try_only ? "TRY_STOP_DEV" : "STOP_DEV",
+                                        .op = try_only ? abi::u_cmd_try_stop_dev : abi::u_cmd_stop_dev,
+                                        .device_id = info_.dev_id});
+  auto result = co_await command->wait(stop_grace);
+  if (!result && result.error().kind == ErrorKind::timeout) {
+    log_warning("device {}: requests in flight {} s after STOP_DEV; aborting them", config_.name, stop_grace.count());
+    fail_lanes();
+    result = co_await command->wait(control_deadline);
+  }
+  if (!result && result.error().kind == ErrorKind::busy)
+    co_return fail(ErrorKind::busy, "delete device", config_.name + " (" + path() + ")",
+                   "somebody has it open; end that first, or use --force");
+  // ENODEV: it was stopped before.
+  if (!result && result.error().errno_value != ENODEV) co_return Unexpected(result.error());
+  co_return Result<void>{};
+}
+
+Task<Result<void>> Device::await_lanes_ended() {
+  for (const auto& lane : lanes_) {
+    if (!lane->attached) continue;
+    const bool ended = co_await lane->ended.wait_until(after(control_deadline));
+    if (!ended)
+      co_return fail(ErrorKind::timeout, "stop device", config_.name,
+                     std::to_string(lane->dq->slots_out()) + " commands of queue " +
+                         std::to_string(lane->hw.spec().index) + " did not come back");
+    lane->attached = false;
+  }
+  co_return Result<void>{};
+}
+
+void Device::drop_lanes() {
+  for (const auto& lane : lanes_) lane->hw.release(*lane->dq);
+  lanes_.clear();
+  desc_maps_.clear();
+  char_node_.reset();
+}
+
+Task<Result<void>> Device::delete_in_kernel() {
+  const auto command =
+      env_.ring->send({.name = "DEL_DEV", .op = abi::u_cmd_del_dev, .device_id = info_.dev_id});
+  const auto result = co_await command->wait(control_deadline);
+  if (!result && result.error().errno_value != ENODEV) co_return Unexpected(result.error());
+  co_return Result<void>{};
+}
+
+void Device::fail_lanes() {
+  for (const auto& lane : lanes_)
+    if (lane->attached) lane->hw.fail_device(*lane->dq);
+}
+
+}  // namespace ublkd

@@ -1,0 +1,162 @@
+#include "daemon/daemon.h"
+
+#include <unistd.h>
+
+#include <csignal>
+
+#include "control/asio.h"
+
+#include <boost/asio/signal_set.hpp>
+
+#include "api/run_dir.h"
+#include "api/server.h"
+#include "base/log.h"
+#include "config/parse.h"
+#include "control/claims.h"
+#include "control/control_ring.h"
+#include "control/device_table.h"
+#include "daemon/service.h"
+#include "daemon/target_types.h"
+#include "ring/ring.h"
+
+namespace ublkd {
+
+namespace {
+
+// One run of the daemon. Members are destroyed last to first: devices before what they stand on.
+class Daemon {
+ public:
+  Daemon(asio::io_context& io, const DaemonOptions& options) : io_(io), options_(options), signals_(io) {}
+
+  Task<void> main() {
+    watch_signals();
+    auto prepared = co_await prepare();
+    if (!prepared) {
+      log_error("{}", prepared.error().text());
+      exit_status_ = 1;
+    } else {
+      co_await serve();
+    }
+    signals_.cancel();
+  }
+
+  [[nodiscard]] int exit_status() const { return exit_status_; }
+
+ private:
+  void watch_signals() {
+    for (const int s : {SIGTERM, SIGINT, SIGHUP}) signals_.add(s);
+    await_signal();
+  }
+
+  void await_signal() {
+    signals_.async_wait([this](const boost::system::error_code& ec, int signal) {
+      if (ec) return;
+      if (signal == SIGHUP) {
+        log_notice("SIGHUP ignored: this version does not reload its config");
+      } else {
+        log_notice("signal {}: removing devices and ending", signal);
+        stop_.notify();
+        if (table_ != nullptr) table_->close();
+      }
+      await_signal();
+    });
+  }
+
+  // All that can fail before any device exists.
+  Task<Result<void>> prepare() {
+    if (!options_.config_path.empty()) {
+      auto config = load_config(options_.config_path, target_types());
+      if (!config) co_return Unexpected(config.error());
+      config_ = std::move(*config);
+    }
+    auto dir = api::RunDir::create(options_.run_dir);
+    if (!dir) co_return Unexpected(dir.error());
+    auto lock = api::InstanceLock::take(*dir);
+    if (!lock) co_return Unexpected(lock.error());
+    lock_ = std::make_unique<api::InstanceLock>(std::move(*lock));
+    auto ring = ControlRing::open(io_, options_.control_node);
+    if (!ring) co_return Unexpected(ring.error());
+    ring_ = std::move(*ring);
+    auto features = co_await ring_->features();
+    if (!features) co_return Unexpected(explain_features(features.error()));
+    env_ = {.io = &io_, .ring = ring_.get(), .types = target_types(), .claims = &claims_, .features = *features};
+    const bool register_ublkc = ring_releases_single_files();
+    log_info("ublk features {:#x}; /dev/ublkcN {}", *features,
+             register_ublkc ? "as registered file" : "by descriptor: this kernel does not release single slots");
+    table_ = std::make_unique<DeviceTable>(env_, register_ublkc);
+    service_ = std::make_unique<DaemonService>(*table_, env_, options_);
+    server_ = std::make_unique<api::ApiServer>(io_, dir->socket_path(), *service_);
+    co_return server_->listen();
+  }
+
+  static Error explain_features(Error error) {
+    if (error.kind == ErrorKind::invalid || error.kind == ErrorKind::unsupported)
+      error.advice = "this kernel's ublk driver is too old: ioctl-encoded commands came with Linux 6.4";
+    return error;
+  }
+
+  Task<void> serve() {
+    const std::size_t live = co_await start_configured();
+    const bool none_works = !config_.devices.empty() && live == 0 && !stop_.happened();
+    if (none_works) {
+      log_error("no configured device could be started");
+      exit_status_ = 1;
+    } else if (!stop_.happened()) {
+      log_notice("ready: {} of {} configured devices live", live, config_.devices.size());
+      co_await stop_.wait_until(Deadline::max());
+    }
+    table_->close();
+    auto removed = co_await table_->remove_all(StopMode::force);
+    if (!removed) exit_status_ = 1;
+    server_->close();
+  }
+
+  // Returns how many devices are live. One that fails is logged and stays listed as failed.
+  Task<std::size_t> start_configured() {
+    for (const TagSetConfig& set : config_.tag_sets) {
+      if (stop_.happened()) co_return 0;
+      auto added = co_await table_->add_tag_set(set);
+      if (!added) log_error("tag set {}: {}", set.name, added.error().text());
+    }
+    std::size_t live = 0;
+    for (const DeviceConfig& device : config_.devices) {
+      if (stop_.happened()) co_return live;
+      auto added = co_await table_->add(device, true);
+      if (added)
+        ++live;
+      else
+        log_error("device {}: {}", device.name, added.error().text());
+    }
+    co_return live;
+  }
+
+  asio::io_context& io_;
+  const DaemonOptions& options_;
+  asio::signal_set signals_;
+  Event stop_{io_};
+  int exit_status_ = 0;
+  Config config_;
+  std::unique_ptr<api::InstanceLock> lock_;
+  std::unique_ptr<ControlRing> ring_;
+  Claims claims_;
+  ControlEnvironment env_;
+  std::unique_ptr<DeviceTable> table_;
+  std::unique_ptr<DaemonService> service_;
+  std::unique_ptr<api::ApiServer> server_;
+};
+
+}  // namespace
+
+int run_daemon(const DaemonOptions& options) {
+  std::signal(SIGPIPE, SIG_IGN);
+  asio::io_context io(1);
+  Daemon daemon(io, options);
+  asio::co_spawn(io, daemon.main(), [&io](std::exception_ptr e) {
+    UBLKD_CHECK(e == nullptr);
+    io.stop();
+  });
+  io.run();
+  return daemon.exit_status();
+}
+
+}  // namespace ublkd

@@ -1,0 +1,28 @@
+// DaemonService: the verbs of the local API on the device table. Control thread.
+#pragma once
+
+#include "api/server.h"
+#include "control/device_table.h"
+#include "daemon/daemon.h"
+
+namespace ublkd {
+
+class DaemonService final : public api::Service {
+ public:
+  DaemonService(DeviceTable& table, const ControlEnvironment& env, const DaemonOptions& options)
+      : table_(table), env_(env), options_(options) {}
+
+  boost::asio::awaitable<Result<nlohmann::json>> call(std::string verb, nlohmann::json args) override;
+
+ private:
+  Task<Result<nlohmann::json>> add(nlohmann::json args);
+  Task<Result<nlohmann::json>> del(nlohmann::json args);
+  Result<nlohmann::json> list(const nlohmann::json& args) const;
+  nlohmann::json daemon_status() const;
+
+  DeviceTable& table_;
+  const ControlEnvironment& env_;
+  const DaemonOptions& options_;
+};
+
+}  // namespace ublkd

@@ -1,0 +1,131 @@
+// HwQueue: a hardware queue: one thread, one io_uring, one tag pool, serving queue i of every device
+// of its tag set.
+//
+//   wait()      one io_uring_enter: submits the last turn's SQEs, waits for a CQE, a message or a deadline
+//   arrive()    CQEs -> waiting requests | target completions | messages
+//   dispatch()  tags -> queue_rqs -> done
+//   commit()    done -> COMMIT_AND_FETCH; statistics
+//
+// Thread rule: start, post, reserve, attach, fail_device and the getters on the control thread; the rest is the
+//   queue's own thread. Messages cross by a lock-free list and an eventfd.
+// Invariants:
+//   1. One io_uring_enter per turn, unless a turn's SQEs exceed the SQ.
+//   2. Nothing allocates, locks or blocks between two messages.
+//   3. CQEs of a generation that is gone are dropped.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/fd.h"
+#include "mq/dispatcher.h"
+#include "queue/device_queue.h"
+#include "queue/range_allocator.h"
+#include "ring/ring.h"
+
+namespace ublkd {
+
+struct HwQueueSpec {
+  std::string set_name;
+  std::uint32_t index = 0;
+  std::uint32_t depth = 128;             // tags
+  std::uint32_t slots_total_max = 8192;  // slots of all devices
+  std::uint32_t files_max = 0;           // registered file slots; 0: plain descriptors
+  bool register_ublkc = false;           // only where slots are released one by one
+  std::vector<std::uint32_t> cpus;       // pinned to these; empty: anywhere
+};
+
+class HwQueue {
+ public:
+  // Starts the thread; returns when its ring stands, or with the reason it cannot.
+  [[nodiscard]] static Result<std::unique_ptr<HwQueue>> start(const HwQueueSpec& spec);
+
+  // Ends the thread. Precondition: no device is attached.
+  ~HwQueue();
+  HwQueue(const HwQueue&) = delete;
+  HwQueue& operator=(const HwQueue&) = delete;
+
+  // Runs f on the queue's thread, between two turns.
+  void post(std::function<void()> f);
+
+  // Reserves table ranges for dq; error limit names what is full. Given back by release_slots.
+  [[nodiscard]] Result<void> reserve(DeviceQueue& dq);
+  void release(DeviceQueue& dq);
+
+  // Registers the files and sends every FETCH. done runs on the queue's thread once they are
+  // submitted; on_ended, there too, once the kernel has given every command back (argument: first
+  // unexpected result of a command, or 0): dq is then detached.
+  void attach(DeviceQueue& dq, std::function<void(Result<void>)> done, std::function<void(std::int32_t)> on_ended);
+
+  // Answers everything of dq with EIO from now on, and asks its target to end what is in flight.
+  void fail_device(DeviceQueue& dq);
+
+  struct Snapshot {
+    std::uint32_t depth, free, waiting, thread_id, cq_overflows, devices;
+    std::uint64_t turns;
+    std::string ring_flags;
+    bool io_flusher;
+  };
+  [[nodiscard]] Snapshot snapshot() const;
+  [[nodiscard]] const HwQueueSpec& spec() const { return spec_; }
+
+ private:
+  friend class DeviceQueue;
+  struct Message;
+
+  explicit HwQueue(const HwQueueSpec& spec);
+
+  void thread_main(std::function<void(Result<void>)> ready);
+  Result<void> set_up();
+  void wait();
+  void arrive();
+  void dispatch();
+  void commit();
+
+  void on_cqe(std::uint64_t ud, std::int32_t result);
+  void on_ublk_cqe(Request& rq, std::int32_t result);
+  void on_other_cqe(std::uint64_t ud, std::int32_t result);
+  void arrive_request(DeviceQueue& dq, Request& rq);
+  void slot_ended(DeviceQueue& dq, std::int32_t result);
+  void commit_request(DeviceQueue& dq, Request& rq, std::int32_t result, std::uint32_t command);
+  void run_timers();
+  void arm_inbox();
+  void run_messages();
+  Result<void> attach_now(DeviceQueue& dq);
+  Result<void> register_files(DeviceQueue& dq);
+  void drop_files(DeviceQueue& dq);
+  void fail_now(DeviceQueue& dq);
+
+  HwQueueSpec spec_;
+  std::unique_ptr<Ring> ring_;
+  Dispatcher dispatcher_;
+  Request* table_ = nullptr;  // slots_total_max requests
+  std::uint64_t now_ns_ = 0;
+  std::uint32_t turn_ = 0;
+  RequestList done_;    // completed, tag not yet put
+  RequestList reaped_;  // completed, tag put, to be committed
+  DeviceQueue* timers_ = nullptr;
+  Gauge free_now_, waiting_now_;
+  Counter turns_;
+
+  Mapping table_memory_;
+  Fd event_;
+  std::uint64_t event_value_ = 0;
+  std::atomic<Message*> inbox_{nullptr};  // newest first; pushed by control, emptied by the queue
+  bool stopping_ = false;
+  std::uint16_t last_generation_ = 0;
+  Gauge thread_id_, overflows_, devices_;
+  std::atomic<bool> io_flusher_{false};
+  std::string ring_flags_;  // written before start() returns
+  std::vector<DeviceQueue*> attached_;
+  RangeAllocator slot_ranges_;  // control thread
+  RangeAllocator file_ranges_;  // control thread
+  std::thread thread_;
+};
+
+}  // namespace ublkd

@@ -1,0 +1,186 @@
+#!/usr/bin/python3
+"""`./dev test`: builds, runs every suite, and ends with one line `ublkd: N passed, N failed, N skipped`.
+
+Each suite states its budget in seconds, and has a hard limit after which it is ended and counts as failed. A suite over
+its budget is reported, not failed: machines differ. Failures are: a failed test, a suite that did not report, no test
+at all, a complaint in a guest's kernel log.
+"""
+
+import argparse
+import os
+import shlex
+import shutil
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from typing import Callable
+
+import guest
+import kernel as kernels
+import process
+import report
+from paths import BUILD, PYTHON, ROOT
+from progress import main_guard, say
+from qemu import Drive
+
+RESULTS = BUILD / "test"
+BUILD_TIMEOUT_S = 1800
+CTEST_TIMEOUT_S = 120  # of one test
+
+# The guests of an e2e suite: name, what pytest selects (-m), virtual CPUs.
+GROUPS = (("main", "not cpu4", 2), ("cpu4", "cpu4", 4))
+E2E_DRIVES = (Drive("nvme", "ublkd-nvme-512", 256 << 20), Drive("nvme", "ublkd-nvme-4k", 256 << 20, block_bytes=4096),
+              Drive("virtio", "ublkd-virtio", 256 << 20))
+
+
+@dataclass(frozen=True)
+class Suite:
+    """`run(outcome, suite, full)` fills the outcome. `needs` are the build presets it takes."""
+    name: str
+    budget_s: int
+    limit_s: int
+    needs: tuple
+    run: Callable
+    kernel: str = ""
+
+
+def job_folder(name):
+    folder = RESULTS / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def ctest(outcome, suite, preset, *select):
+    """Runs the selected ctest tests of a build; no test at all is a failure."""
+    folder = RESULTS / suite.name
+    junit = folder / f"{preset}.xml"
+    before = len(outcome.cases)
+    status = process.call(["ctest", "--test-dir", str(BUILD / preset), "--output-junit", str(junit), "--timeout",
+                           str(CTEST_TIMEOUT_S), "--output-on-failure", "-j", str(os.cpu_count()), *select],
+                          suite.limit_s, log=folder / f"{preset}.log")
+    what = f"ctest {preset} {' '.join(select)}"
+    if status is None:
+        outcome.fail(what, f"no end after {suite.limit_s} s, see {folder}/{preset}.log")
+        return
+    report.read_junit(outcome, junit, what)
+    if len(outcome.cases) == before:
+        outcome.fail(what, f"no test ran, see {folder}/{preset}.log")
+    elif status and not outcome.count("failed"):
+        outcome.fail(what, f"exit status {status}, see {folder}/{preset}.log")
+
+
+def run_unit(outcome, suite, full):
+    ctest(outcome, suite, "asan", "-LE", "contract")
+    ctest(outcome, suite, "tsan", "-L", "tsan")
+
+
+def run_contract(outcome, suite, full):
+    ctest(outcome, suite, "asan", "-L", "contract")
+
+
+def run_program(outcome, suite, *command):
+    """A suite that is one program: it passes by exit status 0."""
+    log = RESULTS / suite.name / "output.log"
+    status = process.call(command, suite.limit_s, log=log)
+    if status == 0:
+        outcome.cases.append(report.Case(suite.name, suite.name, "passed"))
+        return
+    text = log.read_text(encoding="utf-8", errors="replace")
+    outcome.fail(suite.name, f"{'no end in time' if status is None else f'exit status {status}'}\n{text}")
+
+
+def run_lint(outcome, suite, full):
+    run_program(outcome, suite, PYTHON, str(ROOT / "tests/vm/lint.py"))
+
+
+def run_demo(outcome, suite, full):
+    run_program(outcome, suite, PYTHON, str(ROOT / "tests/vm/demo.py"), "--short", "--no-build")
+
+
+def pytest_line(folder, group, marker, full):
+    words = [PYTHON, "-m", "pytest", "tests/e2e", "-p", "no:cacheprovider", "-q", "-rs", "--color=no", "-m", marker,
+             "--junitxml", str(folder / f"{group}.xml"), *(["--full"] if full else [])]
+    return shlex.join(words)
+
+
+def run_e2e_group(outcome, suite, full, group, marker, cpus):
+    """One guest. pytest's status 5, no test selected, is fine for a group, not for the suite."""
+    folder = RESULTS / suite.name
+    with open(folder / f"{group}.log", "wb") as out:
+        result = guest.run(guest.Spec(
+            pytest_line(folder, group, marker, full), kernel=suite.kernel, cpus=cpus, rw=(folder,), cwd=str(ROOT),
+            drives=E2E_DRIVES, timeout_s=suite.limit_s, log=str(folder / f"{group}.kernel.log"), stdout=out,
+            env={"UBLKD_BUILD": BUILD / "release", "UBLKD_JOB": folder}))
+    outcome.boots_repeated += result.boots_repeated
+    what = f"guest {group}"
+    if result.status == 5:
+        pass
+    elif result.status in (0, 1):
+        report.read_junit(outcome, folder / f"{group}.xml", what)
+    else:
+        text = (folder / f"{group}.log").read_text(encoding="utf-8", errors="replace")
+        outcome.fail(what, f"status {result.status} after {result.seconds:.0f} s, see {folder}\n{text}")
+    if result.complaints:
+        outcome.fail(f"kernel log {group}", f"{result.kernel_log}:\n" + "\n".join(result.complaints))
+
+
+def run_e2e(outcome, suite, full):
+    for group, marker, cpus in GROUPS:
+        run_e2e_group(outcome, suite, full, group, marker, cpus)
+    if not outcome.cases:
+        outcome.fail(suite.name, "no test ran")
+
+
+SUITES = (
+    Suite("lint", 20, 120, (), run_lint),
+    Suite("unit", 60, 600, ("asan", "tsan"), run_unit),
+    Suite("contract", 60, 600, ("asan",), run_contract),
+    *(Suite(f"e2e-{row['name']}", 240, 1200, ("release",), run_e2e, row["name"]) for row in kernels.rows()),
+    Suite("demo", 90, 300, ("release",), run_demo),
+)
+
+
+def build(suites):
+    """Builds what the suites need; returns the presets that failed."""
+    broken = []
+    for preset in dict.fromkeys(preset for suite in suites for preset in suite.needs):
+        if process.call([str(ROOT / "dev"), "build", preset], BUILD_TIMEOUT_S) != 0:
+            broken.append(preset)
+    return broken
+
+
+def run_suite(suite, full, broken):
+    outcome = report.Outcome(suite.name)
+    begin_s = time.monotonic()
+    job_folder(suite.name)
+    bad = [preset for preset in suite.needs if preset in broken]
+    if bad:
+        outcome.fail(suite.name, f"not run: build of {', '.join(bad)} failed")
+        return outcome
+    say(f"{suite.name}: budget {suite.budget_s} s ...")
+    try:
+        suite.run(outcome, suite, full)
+    except Exception as error:  # a harness that breaks is a failed suite, the others still run
+        outcome.fail(suite.name, f"the harness failed: {type(error).__name__}: {error}")
+    outcome.seconds = time.monotonic() - begin_s
+    over = "" if outcome.seconds <= suite.budget_s else " OVER BUDGET"
+    say(f"{suite.name}: {outcome.count('passed')} passed, {outcome.count('failed')} failed, "
+        f"{outcome.count('skipped')} skipped; {outcome.seconds:.0f} s of {suite.budget_s} s{over}")
+    return outcome
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./dev test", description=__doc__)
+    parser.add_argument("--full", action="store_true", help="the long matrices too")
+    parser.add_argument("--only", action="append", choices=[suite.name for suite in SUITES], help="only this suite")
+    given = parser.parse_args()
+    signal.signal(signal.SIGTERM, guest.stop)
+    suites = [suite for suite in SUITES if not given.only or suite.name in given.only]
+    broken = build(suites)
+    return report.show([run_suite(suite, given.full, broken) for suite in suites])
+
+
+if __name__ == "__main__":
+    main_guard(main)
