@@ -39,7 +39,9 @@ enum class Feature : std::uint8_t {
 
 inline constexpr std::uint32_t features_known = 21;
 
-constexpr std::uint64_t feature_bit(Feature f) { return std::uint64_t{1} << static_cast<unsigned>(f); }
+constexpr std::uint64_t feature_bit(Feature f) {
+  return std::uint64_t{1} << static_cast<unsigned>(f);
+}
 
 struct FeatureInfo {
   Feature feature = Feature::support_zero_copy;

@@ -76,7 +76,8 @@ Result<ApiClient> ApiClient::connect(const std::string& path) {
   if (fd) return ApiClient(std::move(*fd), path);
   const int e = fd.error().errno_value;
   if (e == ENOENT || e == ECONNREFUSED || e == ENOTDIR)
-    return fail(ErrorKind::not_found, "no ublkd answers on", path, "start one: systemctl start ublkd, or ublkd &");
+    return fail(ErrorKind::not_found, "no ublkd answers on", path,
+                "start one: systemctl start ublkd, or ublkd &");
   if (e == EACCES || e == EPERM)
     return Unexpected(errno_error(e, "connect", path, "run as the user of the daemon (root)"));
   return Unexpected(fd.error());
@@ -102,7 +103,8 @@ Result<nlohmann::json> ApiClient::call(const std::string& verb, const nlohmann::
     if (!*ready) return Unexpected(late(path_));
     auto open = receive_some(fd_.get(), input_, path_);
     if (!open) return Unexpected(open.error());
-    if (!*open) return fail(ErrorKind::io, "read from", path_, "the daemon closed the connection without an answer");
+    if (!*open)
+      return fail(ErrorKind::io, "read from", path_, "the daemon closed the connection without an answer");
   }
 }
 

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cctype>
+#include <cerrno>
 
 namespace ublkd::api {
 
@@ -20,7 +20,8 @@ std::string pid_in(int fd) {
   char text[pid_text_max];
   const ssize_t n = ::pread(fd, text, sizeof text, 0);
   std::string pid(text, n > 0 ? static_cast<std::size_t>(n) : 0);
-  const auto end = std::find_if_not(pid.begin(), pid.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+  const auto end =
+      std::find_if_not(pid.begin(), pid.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
   pid.erase(end, pid.end());
   return pid;
 }
@@ -50,7 +51,8 @@ Result<InstanceLock> InstanceLock::take(const RunDir& run_dir) {
   if (::flock(fd->get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return fail_errno(errno, "lock", run_dir.lock_path());
     const std::string pid = pid_in(fd->get());
-    return fail(ErrorKind::busy, pid.empty() ? "another ublkd already serves" : "ublkd pid " + pid + " already serves",
+    return fail(ErrorKind::busy,
+                pid.empty() ? "another ublkd already serves" : "ublkd pid " + pid + " already serves",
                 run_dir.path(), "use it through ublkctl, stop it, or give this one its own --run-dir");
   }
   const std::string text = std::to_string(::getpid()) + "\n";
@@ -60,6 +62,8 @@ Result<InstanceLock> InstanceLock::take(const RunDir& run_dir) {
   return InstanceLock(std::move(*fd));
 }
 
-std::string default_socket_path() { return std::string(run_dir_default) + "/ublkd.sock"; }
+std::string default_socket_path() {
+  return std::string(run_dir_default) + "/ublkd.sock";
+}
 
 }  // namespace ublkd::api

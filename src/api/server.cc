@@ -87,7 +87,8 @@ Error too_many(std::size_t connections_max) {
 }
 
 Error line_too_long(std::size_t bytes_max) {
-  return Error{ErrorKind::limit, 0, "request", "", "line longer than " + std::to_string(bytes_max) + " bytes"};
+  return Error{ErrorKind::limit, 0, "request", "",
+               "line longer than " + std::to_string(bytes_max) + " bytes"};
 }
 
 // Removes a dead daemon's socket, so that path can be bound again.
@@ -97,10 +98,12 @@ Result<void> remove_stale(const std::string& path) {
     if (errno == ENOENT) return {};
     return fail_errno(errno, "look at socket", path);
   }
-  if (!S_ISSOCK(st.st_mode)) return fail(ErrorKind::exists, "listen on", path, "something that is no socket is there");
+  if (!S_ISSOCK(st.st_mode))
+    return fail(ErrorKind::exists, "listen on", path, "something that is no socket is there");
   auto peer = unix_connect(path);
   if (peer || peer.error().kind == ErrorKind::busy)
-    return fail(ErrorKind::busy, "listen on", path, "another daemon answers there; stop it, or choose another --run-dir");
+    return fail(ErrorKind::busy, "listen on", path,
+                "another daemon answers there; stop it, or choose another --run-dir");
   if (peer.error().errno_value != ECONNREFUSED) return Unexpected(peer.error());
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) return fail_errno(errno, "remove stale socket", path);
   log_info("replaced stale socket {}", path);
@@ -126,11 +129,17 @@ Result<Fd> bind_socket(const std::string& path, int backlog) {
 
 struct ApiServer::State {
   State(asio::io_context& io_in, std::string path_in, Service& service_in, ApiLimits limits_in)
-      : io(io_in), path(std::move(path_in)), service(service_in), limits(limits_in), acceptor(io), retry(io) {}
+      : io(io_in),
+        path(std::move(path_in)),
+        service(service_in),
+        limits(limits_in),
+        acceptor(io),
+        retry(io) {}
 
   static asio::awaitable<void> accept_loop(std::shared_ptr<State> state);
   static asio::awaitable<void> session(std::shared_ptr<State> state, std::shared_ptr<Connection> connection);
-  static asio::awaitable<void> serve_lines(std::shared_ptr<State> state, std::shared_ptr<Connection> connection);
+  static asio::awaitable<void> serve_lines(std::shared_ptr<State> state,
+                                           std::shared_ptr<Connection> connection);
   static asio::awaitable<Result<std::string>> read_line(std::shared_ptr<State> state,
                                                         std::shared_ptr<Connection> connection);
   static asio::awaitable<bool> write_reply(std::shared_ptr<Connection> connection, std::string reply);
@@ -187,7 +196,8 @@ asio::awaitable<void> ApiServer::State::accept_loop(std::shared_ptr<State> state
   }
 }
 
-asio::awaitable<void> ApiServer::State::session(std::shared_ptr<State> state, std::shared_ptr<Connection> connection) {
+asio::awaitable<void> ApiServer::State::session(std::shared_ptr<State> state,
+                                                std::shared_ptr<Connection> connection) {
   try {
     co_await serve_lines(state, connection);
   } catch (const std::exception& e) {
@@ -220,18 +230,20 @@ asio::awaitable<Result<std::string>> ApiServer::State::read_line(std::shared_ptr
   start_clock(connection);
   error_code ec;
   auto buffer = asio::dynamic_buffer(connection->input, state->limits.line_bytes_max);
-  const std::size_t bytes =
-      co_await asio::async_read_until(connection->socket, buffer, '\n', asio::redirect_error(asio::use_awaitable, ec));
+  const std::size_t bytes = co_await asio::async_read_until(connection->socket, buffer, '\n',
+                                                            asio::redirect_error(asio::use_awaitable, ec));
   stop_clock(*connection);
   if (ec == asio::error::not_found) co_return Unexpected(line_too_long(state->limits.line_bytes_max));
   if (ec) co_return fail(ErrorKind::io, "read", "client", ec.message());
   co_return take_line(connection->input, bytes);
 }
 
-asio::awaitable<bool> ApiServer::State::write_reply(std::shared_ptr<Connection> connection, std::string reply) {
+asio::awaitable<bool> ApiServer::State::write_reply(std::shared_ptr<Connection> connection,
+                                                    std::string reply) {
   start_clock(connection);
   error_code ec;
-  co_await asio::async_write(connection->socket, asio::buffer(reply), asio::redirect_error(asio::use_awaitable, ec));
+  co_await asio::async_write(connection->socket, asio::buffer(reply),
+                             asio::redirect_error(asio::use_awaitable, ec));
   stop_clock(*connection);
   co_return !ec;
 }
@@ -253,7 +265,9 @@ asio::awaitable<Result<json>> ApiServer::State::answer(std::shared_ptr<State> st
 ApiServer::ApiServer(asio::io_context& io, std::string path, Service& service, ApiLimits limits)
     : state_(std::make_shared<State>(io, std::move(path), service, limits)) {}
 
-ApiServer::~ApiServer() { close(); }
+ApiServer::~ApiServer() {
+  close();
+}
 
 Result<void> ApiServer::listen() {
   auto fd = bind_socket(state_->path, static_cast<int>(state_->limits.connections_max));

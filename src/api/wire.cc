@@ -10,10 +10,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array error_kinds{
-    ErrorKind::invalid, ErrorKind::not_found, ErrorKind::exists,    ErrorKind::busy,
-    ErrorKind::permission, ErrorKind::unsupported, ErrorKind::no_space, ErrorKind::no_memory,
-    ErrorKind::limit,   ErrorKind::timeout,   ErrorKind::io,        ErrorKind::internal};
+constexpr std::array error_kinds{ErrorKind::invalid,  ErrorKind::not_found,  ErrorKind::exists,
+                                 ErrorKind::busy,     ErrorKind::permission, ErrorKind::unsupported,
+                                 ErrorKind::no_space, ErrorKind::no_memory,  ErrorKind::limit,
+                                 ErrorKind::timeout,  ErrorKind::io,         ErrorKind::internal};
 
 ErrorKind kind_from_name(std::string_view name) {
   const auto it = std::find_if(error_kinds.begin(), error_kinds.end(),
@@ -100,7 +100,8 @@ Result<json> parse_reply(std::string_view line) {
   if (!reply) return Unexpected(reply.error());
   const json* ok = reply->is_object() ? member(*reply, "ok") : nullptr;
   if (ok == nullptr || !ok->is_boolean())
-    return fail(ErrorKind::internal, "reply of the daemon", "", "has no \"ok\"; is something else listening there?");
+    return fail(ErrorKind::internal, "reply of the daemon", "",
+                "has no \"ok\"; is something else listening there?");
   if (ok->get<bool>()) {
     const json* result = member(*reply, "result");
     return result == nullptr ? json() : *result;
@@ -112,7 +113,8 @@ Result<json> parse_reply(std::string_view line) {
   const json* message = member(*error, "message");
   Error e;
   if (kind != nullptr && kind->is_string()) e.kind = kind_from_name(kind->get<std::string>());
-  e.operation = message != nullptr && message->is_string() ? message->get<std::string>() : "failed without a message";
+  e.operation =
+      message != nullptr && message->is_string() ? message->get<std::string>() : "failed without a message";
   return Unexpected(std::move(e));
 }
 

@@ -19,20 +19,24 @@ constexpr std::array<DeviceFlag, 10> device_flag_table{{
     {"--tag-set,--tag_set", "tag_set", "Share this tag set of the daemon's config with other devices"},
     {"--weight", "weight", "Share of the tag set's tags, relative to other devices"},
     {"--logical-block-size,--logical_block_size", "logical_block_size", "Smallest unit of I/O: 512 to 4096"},
-    {"--max-io-size,--io-buf-size,--max_io_buf_bytes", "max_io_size", "Largest single request, such as 512KiB"},
-    {"--scheduler", "scheduler", "I/O scheduler of the block device: none by default; kernel: leave as it is"},
+    {"--max-io-size,--io-buf-size,--max_io_buf_bytes", "max_io_size",
+     "Largest single request, such as 512KiB"},
+    {"--scheduler", "scheduler",
+     "I/O scheduler of the block device: none by default; kernel: leave as it is"},
     {"--buffer-mode", "buffer_mode", "How data moves between kernel and daemon: auto or copy"},
 }};
 
 constexpr const char* no_recovery = "recovery of devices after a crash does not exist here yet; leave it out";
 
 constexpr std::array<RefusedFlag, 17> refused_flag_table{{
-    {"-z,--zerocopy,--zero-copy,--auto_zc", "zero copy does not exist here yet; leave it out, data is copied"},
+    {"-z,--zerocopy,--zero-copy,--auto_zc",
+     "zero copy does not exist here yet; leave it out, data is copied"},
     {"-u", "it means uring_comp in ublksrv and user copy in rublk, neither exists here yet; leave it out"},
     {"--user-copy,--user_copy", "user copy does not exist here yet; leave it out, the kernel copies"},
     {"--uring-comp,--uring_comp", "current kernels always complete in task context; leave it out"},
-    {"-b", "it means batch I/O in ublksrv and buffer size in rublk; for the size write --max-io-size, "
-           "batch I/O does not exist here yet"},
+    {"-b",
+     "it means batch I/O in ublksrv and buffer size in rublk; for the size write --max-io-size, "
+     "batch I/O does not exist here yet"},
     {"--batch-io,--batch_io", "batch I/O does not exist here yet; leave it out"},
     {"-g,--need-get-data,--need_get_data", "buffers are always there before a write arrives; leave it out"},
     {"-r,--recovery,--user-recovery,--user_recovery", no_recovery},
@@ -41,7 +45,8 @@ constexpr std::array<RefusedFlag, 17> refused_flag_table{{
     {"-p,--unprivileged", "devices without root do not exist here yet"},
     {"--foreground", "the daemon serves the device; to have one in the foreground run ublkd --config FILE"},
     {"--offset", "it counts 512-byte sectors elsewhere; write -O offset=BYTES or -O offset=1MiB"},
-    {"--no-discard,--no_discard", "discards go to the backing where it takes them; this cannot be switched off yet"},
+    {"--no-discard,--no_discard",
+     "discards go to the backing where it takes them; this cannot be switched off yet"},
     {"--physical-block-size,--physical_block_size", "it follows from the backing; leave it out"},
     {"--threads-per-queue,--nthreads", "each queue has one thread; write more --queues instead"},
     {"--cpuset,--mlock", "set cpus in a tag_set of the config instead, and memory limits in the unit"},
@@ -97,7 +102,8 @@ Result<TargetSpec> target_from(const AddWords& words, const std::string& working
   if (!asked) return Unexpected(asked.error());
   std::vector<std::string> options = words.target_options;
   const auto given = [&](std::string_view key) {
-    return std::any_of(options.begin(), options.end(), [&](const std::string& o) { return names_option(o, key); });
+    return std::any_of(options.begin(), options.end(),
+                       [&](const std::string& o) { return names_option(o, key); });
   };
   if (asked->file) options.push_back("path=" + absolute(*asked->file, working_dir));
   if (words.size) options.push_back("size=" + *words.size);
@@ -112,7 +118,8 @@ Result<TargetSpec> target_from(const AddWords& words, const std::string& working
 // One value of the device object, by the table of the config.
 Result<nlohmann::json> device_value(const std::string& key, const std::string& text, TargetTypes types) {
   const auto table = device_options();
-  const auto spec = std::find_if(table.begin(), table.end(), [&](const OptionSpec& s) { return s.name == key; });
+  const auto spec =
+      std::find_if(table.begin(), table.end(), [&](const OptionSpec& s) { return s.name == key; });
   if (spec == table.end()) return fail(ErrorKind::internal, "add", key, "no such key in the option table");
   auto value = parse_option_text(*spec, text, types);
   if (!value) return Unexpected(value.error());
@@ -123,10 +130,15 @@ Result<nlohmann::json> device_value(const std::string& key, const std::string& t
 
 }  // namespace
 
-std::span<const DeviceFlag> device_flags() { return device_flag_table; }
-std::span<const RefusedFlag> refused_flags() { return refused_flag_table; }
+std::span<const DeviceFlag> device_flags() {
+  return device_flag_table;
+}
+std::span<const RefusedFlag> refused_flags() {
+  return refused_flag_table;
+}
 
-Result<AddDevice> device_from_words(const AddWords& words, const std::string& working_dir, TargetTypes types) {
+Result<AddDevice> device_from_words(const AddWords& words, const std::string& working_dir,
+                                    TargetTypes types) {
   if (!words.refused.empty()) {
     const RefusedFlag& flag = *words.refused.front();
     return refuse(first_spelling(flag.spellings), flag.advice);
@@ -142,7 +154,8 @@ Result<AddDevice> device_from_words(const AddWords& words, const std::string& wo
     out.device[key] = std::move(*value);
   }
   if (words.read_only) out.device["read_only"] = true;
-  auto whole = parse_device(out.device.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), "", types);
+  auto whole =
+      parse_device(out.device.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), "", types);
   if (!whole) return Unexpected(whole.error());
   return out;
 }

@@ -23,8 +23,8 @@ inline constexpr std::string_view null_size_default = "250GiB";
 
 // An option of add whose value goes into the device object.
 struct DeviceFlag {
-  const char* spellings;   // for the parser: "-d,--depth"
-  std::string_view key;    // of the device object
+  const char* spellings;  // for the parser: "-d,--depth"
+  std::string_view key;   // of the device object
   const char* help;
 };
 [[nodiscard]] std::span<const DeviceFlag> device_flags();

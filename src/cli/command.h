@@ -26,11 +26,11 @@ struct Command {
   Output output = Output::text;
   Detail detail = Detail::normal;
   std::string socket;
-  std::chrono::milliseconds time_max{0};         // for an answer of the daemon
+  std::chrono::milliseconds time_max{0};           // for an answer of the daemon
   nlohmann::json args = nlohmann::json::object();  // for the daemon: of add, del and list
-  std::vector<std::string> notes;                // what was filled in, for the user
-  std::string subject;                           // file of check-config, target of help_target
-  std::string text;                              // of print: help or version
+  std::vector<std::string> notes;                  // what was filled in, for the user
+  std::string subject;                             // file of check-config, target of help_target
+  std::string text;                                // of print: help or version
 };
 
 inline constexpr std::uint32_t time_max_default_s = 120;  // more than every deadline in the daemon
@@ -39,6 +39,7 @@ struct CommandLine {
   std::vector<std::string> words;  // without the program's name
   std::string working_dir;
   std::string socket_default;
+  std::string version;
 };
 
 // Error invalid: wrong usage, with what to write.

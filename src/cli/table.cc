@@ -17,14 +17,14 @@ struct Column {
 
 // Characters, not bytes: names may be UTF-8.
 std::size_t width_of(const std::string& cell) {
-  return static_cast<std::size_t>(
-      std::count_if(cell.begin(), cell.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(std::count_if(
+      cell.begin(), cell.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 bool is_number(const std::string& cell) {
   return cell == "-" || (!cell.empty() && std::all_of(cell.begin(), cell.end(), [](unsigned char c) {
-    return std::isdigit(c) != 0 || c == '.';
-  }));
+           return std::isdigit(c) != 0 || c == '.';
+         }));
 }
 
 }  // namespace

@@ -10,12 +10,14 @@ namespace ublkd::cli {
 std::string target_list(TargetTypes types) {
   std::string out = "\nTargets (`ublkctl help -t TYPE` shows their options):\n";
   Table table;
-  for (const TargetType* type : types) table.add({"  " + std::string(type->name), std::string(type->summary)});
+  for (const TargetType* type : types)
+    table.add({"  " + std::string(type->name), std::string(type->summary)});
   return out + table.text();
 }
 
 Result<std::string> target_help(std::string_view name, TargetTypes types) {
-  const auto it = std::find_if(types.begin(), types.end(), [&](const TargetType* t) { return t->name == name; });
+  const auto it =
+      std::find_if(types.begin(), types.end(), [&](const TargetType* t) { return t->name == name; });
   if (it == types.end()) {
     std::string names;
     for (const TargetType* type : types) names += (names.empty() ? "" : ", ") + std::string(type->name);

@@ -9,8 +9,7 @@
 
 namespace ublkd::cli {
 
-inline constexpr const char* usage_footer = R"(
-Examples:
+inline constexpr const char* usage_footer = R"(Examples:
   ublkctl add -t null -n 0 -q 2 -d 128         /dev/ublkb0, two queues
   ublkctl add -t file -f disk.img --name data  a file as a disk
   ublkctl add null --size 10GiB                the target may stand first
@@ -23,8 +22,8 @@ With -o json the answer is one JSON document on standard output, an error
 {"error": {"kind": ..., "message": ...}}.
 )";
 
-inline constexpr const char* add_footer = R"(
-The path of the device is the last line on standard output; it is usable then.
+inline constexpr const char* add_footer =
+    R"(The path of the device is the last line on standard output; it is usable then.
 Sizes are bytes, or have a unit: 512KiB, 10GiB. loop is another word for file.
 A null device without --size has 250GiB.
 
@@ -35,8 +34,8 @@ Examples:
   ublkctl add -t delay -O time=1ms -O target.type=null -O target.size=1GiB
 )";
 
-inline constexpr const char* del_footer = R"(
-A device that is not there is no error: one line says so, exit status 0.
+inline constexpr const char* del_footer =
+    R"(A device that is not there is no error: one line says so, exit status 0.
 
 Examples:
   ublkctl del -n 0

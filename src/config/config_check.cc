@@ -20,7 +20,8 @@ struct SetUse {
 
 // Adds a problem when value was seen before, else remembers where.
 template <typename T>
-void check_distinct(std::map<T, Position>& seen, const T& value, const Place& place, Problems& problems) {
+void check_distinct(std::map<T, TextPosition>& seen, const T& value, const TextPlace& place,
+                    Problems& problems) {
   const auto [first, inserted] = seen.try_emplace(value, place.at);
   if (!inserted)
     problems.add(place.at, place.path,
@@ -29,8 +30,8 @@ void check_distinct(std::map<T, Position>& seen, const T& value, const Place& pl
 }
 
 void check_distinct_devices(const CheckedConfig& checked, Problems& problems) {
-  std::map<std::string, Position> names;
-  std::map<std::uint32_t, Position> ids;
+  std::map<std::string, TextPosition> names;
+  std::map<std::uint32_t, TextPosition> ids;
   for (std::size_t i = 0; i < checked.config.devices.size(); ++i) {
     const DeviceConfig& device = checked.config.devices[i];
     if (!device.name.empty()) check_distinct(names, device.name, checked.device_places[i].name, problems);
@@ -62,7 +63,8 @@ void check_set_of(const DeviceConfig& device, const DevicePlaces& places,
                            names.empty() ? "add it to tag_sets" : "there are " + joined(names)));
 }
 
-void check_set_limits(const TagSetConfig& set, const SetUse& use, const Place& place, Problems& problems) {
+void check_set_limits(const TagSetConfig& set, const SetUse& use, const TextPlace& place,
+                      Problems& problems) {
   if (use.devices > set.devices_max)
     problems.add(
         place.at, place.path,
@@ -78,7 +80,7 @@ void check_set_limits(const TagSetConfig& set, const SetUse& use, const Place& p
 
 }  // namespace
 
-void check_name(const std::string& name, const Place& place, Problems& problems) {
+void check_name(const std::string& name, const TextPlace& place, Problems& problems) {
   if (is_valid_name(name)) return;
   problems.add(
       place.at, place.path,

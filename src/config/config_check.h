@@ -12,26 +12,26 @@
 namespace ublkd {
 
 // Where something stands, for messages.
-struct Place {
-  Position at;
+struct TextPlace {
+  TextPosition at;
   std::string path;
 };
 
 struct DevicePlaces {
-  Place name;
-  Place id;
-  Place tag_set;
+  TextPlace name;
+  TextPlace id;
+  TextPlace tag_set;
 };
 
 // A config and where its parts stand; both lists go with the lists of the config.
 struct CheckedConfig {
   Config config;
-  std::vector<Place> tag_set_places;
+  std::vector<TextPlace> tag_set_places;
   std::vector<DevicePlaces> device_places;
 };
 
 // Names of devices and tag sets, by option_table.h.
-void check_name(const std::string& name, const Place& place, Problems& problems);
+void check_name(const std::string& name, const TextPlace& place, Problems& problems);
 
 // Distinct names and ids; tag sets that exist; devices and slots of a set within its limits.
 void check_config(const CheckedConfig& checked, Problems& problems);

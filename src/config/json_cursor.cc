@@ -80,8 +80,8 @@ bool is_unclosed(std::string_view reason) {
 
 }  // namespace
 
-Position position_at(std::string_view text, std::size_t offset_bytes) {
-  Position at{1, 1};
+TextPosition position_at(std::string_view text, std::size_t offset_bytes) {
+  TextPosition at{1, 1};
   for (const char c : text.substr(0, offset_bytes)) {
     if (c == '\n')
       at = {at.line + 1, 1};
@@ -103,10 +103,10 @@ void JsonCursor::skip_separators(std::size_t end) {
   while (offset_ < end && separators.find(text_[offset_]) != std::string_view::npos) step();
 }
 
-Position JsonCursor::next_token() {
+TextPosition JsonCursor::next_token() {
   skip_separators(text_.size());
   token_offset_ = offset_;
-  const Position begin = position_;
+  const TextPosition begin = position_;
   if (offset_ == text_.size()) return begin;
   const char first = text_[offset_];
   step();
@@ -137,7 +137,7 @@ std::size_t JsonCursor::problem_offset(std::size_t bytes_read, std::string_view 
 SyntaxProblem JsonCursor::explain(std::size_t bytes_read, std::string_view complaint) const {
   const std::size_t offset = problem_offset(bytes_read, complaint);
   const std::string_view rest = text_.substr(offset);
-  const Position at = position_at(text_, offset);
+  const TextPosition at = position_at(text_, offset);
   if (const std::string_view reason = string_reason(complaint); !reason.empty())
     return {at, is_unclosed(reason) ? "expected a closing double quote, found the end of the text"
                                     : fmt::format("expected a valid string, found otherwise: {}", reason)};

@@ -14,10 +14,10 @@
 
 namespace ublkd {
 
-[[nodiscard]] Position position_at(std::string_view text, std::size_t offset_bytes);
+[[nodiscard]] TextPosition position_at(std::string_view text, std::size_t offset_bytes);
 
 struct SyntaxProblem {
-  Position at;
+  TextPosition at;
   std::string message;
   bool at_end = false;  // the text ended too early
 };
@@ -27,7 +27,7 @@ class JsonCursor {
   explicit JsonCursor(std::string_view text) : text_(text) {}
 
   // Goes over the next token and returns where it begins.
-  Position next_token();
+  TextPosition next_token();
 
   // bytes_read: how many bytes the parser had read, the bad one included; one more than the text
   // has when it met the end. complaint: nlohmann's message.
@@ -41,7 +41,7 @@ class JsonCursor {
   std::string_view text_;
   std::size_t offset_ = 0;
   std::size_t token_offset_ = 0;  // of the last token
-  Position position_{1, 1};
+  TextPosition position_{1, 1};
 };
 
 }  // namespace ublkd

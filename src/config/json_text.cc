@@ -18,25 +18,25 @@ class TreeBuilder {
  public:
   TreeBuilder(std::string_view text, Problems& problems) : cursor_(text), problems_(problems) {}
 
-  [[nodiscard]] Node take_root() { return std::move(root_); }
+  [[nodiscard]] JsonNode take_root() { return std::move(root_); }
 
-  bool null() { return scalar({.kind = NodeKind::null}); }
-  bool boolean(bool flag) { return scalar({.kind = NodeKind::boolean, .flag = flag}); }
-  bool number_unsigned(std::uint64_t n) { return scalar({.kind = NodeKind::whole, .number = n}); }
+  bool null() { return scalar({.kind = JsonKind::null}); }
+  bool boolean(bool flag) { return scalar({.kind = JsonKind::boolean, .flag = flag}); }
+  bool number_unsigned(std::uint64_t n) { return scalar({.kind = JsonKind::whole, .number = n}); }
   bool number_float(double, const std::string& raw) {
-    return scalar({.kind = NodeKind::number, .text = raw});
+    return scalar({.kind = JsonKind::number, .text = raw});
   }
-  bool string(std::string& s) { return scalar({.kind = NodeKind::text, .text = std::move(s)}); }
+  bool string(std::string& s) { return scalar({.kind = JsonKind::text, .text = std::move(s)}); }
   bool binary(nlohmann::json::binary_t&) { return false; }  // not in JSON text
 
   // Comes for negative numbers, and for "-0", which is 0.
   bool number_integer(std::int64_t n) {
     if (n == 0) return number_unsigned(0);
-    return scalar({.kind = NodeKind::number, .text = std::to_string(n)});
+    return scalar({.kind = JsonKind::number, .text = std::to_string(n)});
   }
 
-  bool start_object(std::size_t) { return open(NodeKind::object); }
-  bool start_array(std::size_t) { return open(NodeKind::list); }
+  bool start_object(std::size_t) { return open(JsonKind::object); }
+  bool start_array(std::size_t) { return open(JsonKind::list); }
   bool end_object() { return close(); }
   bool end_array() { return close(); }
   bool key(std::string& key);
@@ -45,30 +45,30 @@ class TreeBuilder {
 
  private:
   struct Frame {
-    Node node;
-    std::map<std::string, Position, std::less<>> keys;  // first place of each
-    std::string key;                                    // of the member being read
-    Position key_at;
+    JsonNode node;
+    std::map<std::string, TextPosition, std::less<>> keys;  // first place of each
+    std::string key;                                        // of the member being read
+    TextPosition key_at;
   };
 
-  bool scalar(Node node);
-  bool open(NodeKind kind);
+  bool scalar(JsonNode node);
+  bool open(JsonKind kind);
   bool close();
-  bool place(Node node);
+  bool place(JsonNode node);
   [[nodiscard]] std::string path() const;
 
   JsonCursor cursor_;
   Problems& problems_;
   std::vector<Frame> frames_;
   std::size_t nodes_ = 0;
-  Node root_;
+  JsonNode root_;
 };
 
 // Path of the value being read now.
 std::string TreeBuilder::path() const {
   std::string out;
   for (const Frame& frame : frames_) {
-    if (frame.node.kind == NodeKind::list)
+    if (frame.node.kind == JsonKind::list)
       out = item_path(out, frame.node.children.size());
     else if (frame.key_at.line != 0)
       out = member_path(out, frame.key);
@@ -89,13 +89,13 @@ bool TreeBuilder::key(std::string& key) {
   return true;
 }
 
-bool TreeBuilder::scalar(Node node) {
+bool TreeBuilder::scalar(JsonNode node) {
   node.at = cursor_.next_token();
   return place(std::move(node));
 }
 
 // Hangs a finished value into the container it stands in.
-bool TreeBuilder::place(Node node) {
+bool TreeBuilder::place(JsonNode node) {
   if (++nodes_ > json_nodes_max) {
     problems_.add(node.at, path(),
                   fmt::format("expected at most {} values in one text, found more", json_nodes_max));
@@ -111,7 +111,7 @@ bool TreeBuilder::place(Node node) {
   return true;
 }
 
-bool TreeBuilder::open(NodeKind kind) {
+bool TreeBuilder::open(JsonKind kind) {
   Frame frame{.node = {.kind = kind, .at = cursor_.next_token()}};
   if (frames_.size() == json_depth_max) {
     problems_.add(frame.node.at, path(),
@@ -126,7 +126,7 @@ bool TreeBuilder::open(NodeKind kind) {
 
 bool TreeBuilder::close() {
   cursor_.next_token();
-  Node node = std::move(frames_.back().node);
+  JsonNode node = std::move(frames_.back().node);
   frames_.pop_back();
   return place(std::move(node));
 }
@@ -135,9 +135,9 @@ bool TreeBuilder::parse_error(std::size_t bytes_read, const std::string&,
                               const nlohmann::detail::exception& error) {
   SyntaxProblem problem = cursor_.explain(bytes_read, error.what());
   if (problem.at_end && !frames_.empty()) {
-    const Node& open = frames_.back().node;
+    const JsonNode& open = frames_.back().node;
     problem.message += fmt::format("; the '{}' on line {} column {} is not closed",
-                                   open.kind == NodeKind::list ? '[' : '{', open.at.line, open.at.column);
+                                   open.kind == JsonKind::list ? '[' : '{', open.at.line, open.at.column);
   }
   problems_.add(problem.at, path(), std::move(problem.message));
   return false;
@@ -183,26 +183,26 @@ bool check_bytes(std::string_view text, Problems& problems) {
 
 }  // namespace
 
-const Member* Node::find(std::string_view key) const {
-  const auto it = std::ranges::find(children, key, &Member::key);
+const JsonMember* JsonNode::find(std::string_view key) const {
+  const auto it = std::ranges::find(children, key, &JsonMember::key);
   return it == children.end() ? nullptr : &*it;
 }
 
-std::string found_words(const Node& node) {
+std::string found_words(const JsonNode& node) {
   switch (node.kind) {
-    case NodeKind::null: return "null";
-    case NodeKind::boolean: return node.flag ? "true" : "false";
-    case NodeKind::whole: return fmt::format("the number {}", node.number);
-    case NodeKind::number: return "the number " + node.text.substr(0, 40);
-    case NodeKind::text: return "the text " + in_quotes(node.text);
-    case NodeKind::list: return "a list";
-    case NodeKind::object: return "an object";
-    case NodeKind::argument: return in_quotes(node.text);
+    case JsonKind::null: return "null";
+    case JsonKind::boolean: return node.flag ? "true" : "false";
+    case JsonKind::whole: return fmt::format("the number {}", node.number);
+    case JsonKind::number: return "the number " + node.text.substr(0, 40);
+    case JsonKind::text: return "the text " + in_quotes(node.text);
+    case JsonKind::list: return "a list";
+    case JsonKind::object: return "an object";
+    case JsonKind::argument: return in_quotes(node.text);
   }
   return "?";
 }
 
-std::optional<Node> parse_json_text(std::string_view text, Problems& problems) {
+std::optional<JsonNode> parse_json_text(std::string_view text, Problems& problems) {
   if (text.starts_with(utf8_mark)) text.remove_prefix(utf8_mark.size());
   if (!check_bytes(text, problems)) return std::nullopt;
   TreeBuilder builder(text, problems);

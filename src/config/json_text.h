@@ -24,7 +24,7 @@ inline constexpr std::size_t json_bytes_max = std::size_t{4} << 20;
 inline constexpr std::size_t json_depth_max = 32;      // open brackets at one place
 inline constexpr std::size_t json_nodes_max = 262144;  // values in one text
 
-enum class NodeKind : std::uint8_t {
+enum class JsonKind : std::uint8_t {
   null,
   boolean,   // flag
   whole,     // number: written as digits only, 0 .. 2^64 - 1
@@ -35,31 +35,31 @@ enum class NodeKind : std::uint8_t {
   argument,  // text: a word of a command line; what it means depends on the option
 };
 
-struct Member;
+struct JsonMember;
 
-struct Node {
-  NodeKind kind = NodeKind::null;
-  Position at;
+struct JsonNode {
+  JsonKind kind = JsonKind::null;
+  TextPosition at;
   bool flag = false;
   std::uint64_t number = 0;
   std::string text;
-  std::vector<Member> children;
+  std::vector<JsonMember> children;
 
   // The member of that name, null when there is none.
-  [[nodiscard]] const Member* find(std::string_view key) const;
+  [[nodiscard]] const JsonMember* find(std::string_view key) const;
 };
 
-struct Member {
+struct JsonMember {
   std::string key;
-  Position key_at;
-  Node value;
+  TextPosition key_at;
+  JsonNode value;
 };
 
 // What a message says was found: `null`, `the number -1`, `the text "x"`, `a list`.
-[[nodiscard]] std::string found_words(const Node& node);
+[[nodiscard]] std::string found_words(const JsonNode& node);
 
 // Nothing when the text cannot be read; problems then says why. Duplicate keys are put into
 // problems too, but reading goes on.
-[[nodiscard]] std::optional<Node> parse_json_text(std::string_view text, Problems& problems);
+[[nodiscard]] std::optional<JsonNode> parse_json_text(std::string_view text, Problems& problems);
 
 }  // namespace ublkd

@@ -18,7 +18,7 @@ using Value = OptionValues::Value;
 
 // One value being read: where it stands and what it should be.
 struct Entry {
-  const Node& node;
+  const JsonNode& node;
   const std::string& path;
   const OptionSpec& spec;
   const ReadScope& scope;
@@ -32,8 +32,8 @@ struct Entry {
   }
 };
 
-bool is_word(const Node& node) {
-  return node.kind == NodeKind::text || node.kind == NodeKind::argument;
+bool is_word(const JsonNode& node) {
+  return node.kind == JsonKind::text || node.kind == JsonKind::argument;
 }
 
 std::string_view number_advice(std::string_view raw) {
@@ -43,17 +43,17 @@ std::string_view number_advice(std::string_view raw) {
   return "the number is 2^64 or more";
 }
 
-std::string_view kind_advice(const Node& node) {
+std::string_view kind_advice(const JsonNode& node) {
   switch (node.kind) {
-    case NodeKind::null: return "leave the key out instead";
-    case NodeKind::number: return number_advice(node.text);
+    case JsonKind::null: return "leave the key out instead";
+    case JsonKind::number: return number_advice(node.text);
     default: return {};
   }
 }
 
 std::optional<Value> read_boolean(const Entry& e) {
-  if (e.node.kind == NodeKind::boolean) return e.node.flag;
-  if (e.node.kind == NodeKind::argument && (e.node.text == "true" || e.node.text == "false"))
+  if (e.node.kind == JsonKind::boolean) return e.node.flag;
+  if (e.node.kind == JsonKind::argument && (e.node.text == "true" || e.node.text == "false"))
     return e.node.text == "true";
   if (is_word(e.node) && (e.node.text == "true" || e.node.text == "false"))
     return e.refuse("write it without quotes");
@@ -66,12 +66,12 @@ Result<std::uint64_t> parse_with_unit(OptionType type, std::string_view text) {
 
 // The number of a node by the rules of its option's type.
 std::optional<std::uint64_t> number_of(const Entry& e) {
-  const Node& node = e.node;
-  if (node.kind == NodeKind::whole) return node.number;
+  const JsonNode& node = e.node;
+  if (node.kind == JsonKind::whole) return node.number;
   if (!is_word(node)) return e.refuse(kind_advice(node));
-  const bool plain = node.kind == NodeKind::argument && parse_whole(node.text);
+  const bool plain = node.kind == JsonKind::argument && parse_whole(node.text);
   const bool has_units = e.spec.type == OptionType::size || e.spec.type == OptionType::duration;
-  if (!has_units && node.kind == NodeKind::text)
+  if (!has_units && node.kind == JsonKind::text)
     return e.refuse(parse_whole(node.text) ? "write it without quotes" : "");
   const auto value = plain || !has_units ? parse_whole(node.text) : parse_with_unit(e.spec.type, node.text);
   if (value) return *value;
@@ -83,11 +83,11 @@ std::optional<Value> read_number(const Entry& e) {
   const auto value = number_of(e);
   if (!value) return std::nullopt;
   if (is_allowed(e.spec, *value)) return *value;
-  return e.refuse(e.node.kind == NodeKind::whole ? "" : fmt::format("that is {}", *value));
+  return e.refuse(e.node.kind == JsonKind::whole ? "" : fmt::format("that is {}", *value));
 }
 
 std::optional<Value> read_text(const Entry& e) {
-  const Node& node = e.node;
+  const JsonNode& node = e.node;
   if (!is_word(node)) return e.refuse(kind_advice(node));
   if (node.text.empty() || node.text.size() > text_bytes_max) return e.refuse();
   if (node.text.find('\0') != std::string::npos) return e.refuse("a zero byte is not accepted");
@@ -103,25 +103,25 @@ std::optional<Value> read_choice(const Entry& e) {
   return e.refuse(near.empty() ? "" : fmt::format("did you mean {}?", in_quotes(near)));
 }
 
-std::vector<Node> split_words(const Node& argument) {
-  std::vector<Node> words;
+std::vector<JsonNode> split_words(const JsonNode& argument) {
+  std::vector<JsonNode> words;
   for (std::string_view rest = argument.text;;) {
     const std::size_t comma = rest.find(',');
     words.push_back(
-        {.kind = NodeKind::argument, .at = argument.at, .text = std::string(rest.substr(0, comma))});
+        {.kind = JsonKind::argument, .at = argument.at, .text = std::string(rest.substr(0, comma))});
     if (comma == std::string_view::npos) return words;
     rest.remove_prefix(comma + 1);
   }
 }
 
 // The items of a list; a word of a command line is split at its commas.
-std::optional<std::vector<Node>> items_of(const Entry& e) {
-  if (e.node.kind == NodeKind::argument) return split_words(e.node);
-  if (e.node.kind != NodeKind::list)
-    return e.refuse(e.node.kind == NodeKind::null ? kind_advice(e.node) : "write it as a list in []");
+std::optional<std::vector<JsonNode>> items_of(const Entry& e) {
+  if (e.node.kind == JsonKind::argument) return split_words(e.node);
+  if (e.node.kind != JsonKind::list)
+    return e.refuse(e.node.kind == JsonKind::null ? kind_advice(e.node) : "write it as a list in []");
   if (e.node.children.empty()) return e.refuse("the list is empty; leave the key out instead");
-  std::vector<Node> items;
-  for (const Member& child : e.node.children) items.push_back(child.value);
+  std::vector<JsonNode> items;
+  for (const JsonMember& child : e.node.children) items.push_back(child.value);
   return items;
 }
 
@@ -146,7 +146,7 @@ std::optional<Value> read_list(const Entry& e, OptionType item_type) {
 }
 
 std::optional<Value> read_target_option(const Entry& e) {
-  if (e.node.kind != NodeKind::argument) {
+  if (e.node.kind != JsonKind::argument) {
     auto target = read_target(e.node, e.path, e.scope);
     if (target == nullptr) return std::nullopt;
     return target;
@@ -177,36 +177,36 @@ std::optional<Value> read_value(const Entry& e) {
   return std::nullopt;
 }
 
-void refuse_unknown_keys(const Node& node, const std::string& path, std::span<const OptionSpec> specs,
+void refuse_unknown_keys(const JsonNode& node, const std::string& path, std::span<const OptionSpec> specs,
                          const ReadScope& scope, std::string_view also_known) {
   std::vector<std::string_view> known;
   if (!also_known.empty()) known.push_back(also_known);
   for (const OptionSpec& spec : specs) known.push_back(spec.name);
-  for (const Member& member : node.children) {
+  for (const JsonMember& member : node.children) {
     if (scope.problems.full()) return;  // looking for the nearest key takes time
     refuse_unknown_key(member, path, known, scope.problems);
   }
 }
 
 // Hangs "target.size" = value into object: one object per dot. False: the key is empty or taken.
-bool hang_word(Node& object, std::string_view key, std::string_view value) {
-  Node* parent = &object;
+bool hang_word(JsonNode& object, std::string_view key, std::string_view value) {
+  JsonNode* parent = &object;
   for (std::size_t depth = 0; depth < json_depth_max; ++depth) {
     const std::size_t dot = key.find('.');
     const std::string_view name = key.substr(0, dot);
-    const Member* found = parent->find(name);
+    const JsonMember* found = parent->find(name);
     if (name.empty()) return false;
     if (dot == std::string_view::npos) {
       if (found != nullptr) return false;
       parent->children.push_back(
-          {std::string(name), {}, {.kind = NodeKind::argument, .text = std::string(value)}});
+          {std::string(name), {}, {.kind = JsonKind::argument, .text = std::string(value)}});
       return true;
     }
-    if (found == nullptr) parent->children.push_back({std::string(name), {}, {.kind = NodeKind::object}});
-    Node& child = found == nullptr
-                      ? parent->children.back().value
-                      : parent->children[static_cast<std::size_t>(found - parent->children.data())].value;
-    if (child.kind != NodeKind::object) return false;
+    if (found == nullptr) parent->children.push_back({std::string(name), {}, {.kind = JsonKind::object}});
+    JsonNode& child = found == nullptr
+                          ? parent->children.back().value
+                          : parent->children[static_cast<std::size_t>(found - parent->children.data())].value;
+    if (child.kind != JsonKind::object) return false;
     parent = &child;
     key.remove_prefix(dot + 1);
   }
@@ -215,7 +215,7 @@ bool hang_word(Node& object, std::string_view key, std::string_view value) {
 
 }  // namespace
 
-void refuse_unknown_key(const Member& member, const std::string& path,
+void refuse_unknown_key(const JsonMember& member, const std::string& path,
                         std::span<const std::string_view> known, Problems& problems) {
   if (std::ranges::find(known, member.key) != known.end()) return;
   const std::string_view near = nearest_word(member.key, known);
@@ -225,24 +225,24 @@ void refuse_unknown_key(const Member& member, const std::string& path,
                                         : fmt::format("did you mean {}?", in_quotes(near))));
 }
 
-OptionValues read_options(const Node& node, const std::string& path, std::span<const OptionSpec> specs,
+OptionValues read_options(const JsonNode& node, const std::string& path, std::span<const OptionSpec> specs,
                           const ReadScope& scope, std::string_view also_known) {
   OptionValues values;
-  if (node.kind != NodeKind::object) {
+  if (node.kind != JsonKind::object) {
     scope.problems.add(node.at, path, "expected an object in {}, found " + found_words(node));
     return values;
   }
   refuse_unknown_keys(node, path, specs, scope, also_known);
   for (const OptionSpec& spec : specs) {
     const std::string key_path = member_path(path, spec.name);
-    if (const Member* member = node.find(spec.name); member != nullptr) {
+    if (const JsonMember* member = node.find(spec.name); member != nullptr) {
       if (auto value = read_value({member->value, key_path, spec, scope}))
         values.set(std::string(spec.name), std::move(*value));
     } else if (spec.required) {
       scope.problems.add(node.at, key_path,
                          fmt::format("expected {}, found no such key; it is required", expected_words(spec)));
     } else if (!spec.default_text.empty()) {
-      const Node given{.kind = NodeKind::argument, .at = node.at, .text = std::string(spec.default_text)};
+      const JsonNode given{.kind = JsonKind::argument, .at = node.at, .text = std::string(spec.default_text)};
       if (auto value = read_value({given, key_path, spec, scope}))
         values.set(std::string(spec.name), std::move(*value));
     }
@@ -250,11 +250,11 @@ OptionValues read_options(const Node& node, const std::string& path, std::span<c
   return values;
 }
 
-std::shared_ptr<const TargetSpec> read_target(const Node& node, const std::string& path,
+std::shared_ptr<const TargetSpec> read_target(const JsonNode& node, const std::string& path,
                                               const ReadScope& scope) {
   std::vector<std::string_view> names;
   for (const TargetType* type : scope.types) names.push_back(type->name);
-  if (node.kind != NodeKind::object) {
+  if (node.kind != JsonKind::object) {
     const OptionSpec spec{.type = OptionType::target};
     const Entry entry{node, path, spec, scope};
     static_cast<void>(entry.refuse(kind_advice(node)));
@@ -262,7 +262,7 @@ std::shared_ptr<const TargetSpec> read_target(const Node& node, const std::strin
   }
   const std::string type_path = member_path(path, "type");
   const OptionSpec type_spec{.name = "type", .type = OptionType::choice, .choices = names};
-  const Member* member = node.find("type");
+  const JsonMember* member = node.find("type");
   if (member == nullptr) {
     scope.problems.add(
         node.at, type_path,
@@ -280,7 +280,7 @@ std::shared_ptr<const TargetSpec> read_target(const Node& node, const std::strin
 Result<OptionValues::Value> parse_option_text(const OptionSpec& spec, std::string_view text,
                                               std::span<const TargetType* const> types) {
   Problems problems("");
-  const Node node{.kind = NodeKind::argument, .text = std::string(text)};
+  const JsonNode node{.kind = JsonKind::argument, .text = std::string(text)};
   const std::string path(spec.name);
   auto value = read_value({node, path, spec, {types, problems}});
   if (!problems.empty()) return problems.error();
@@ -290,8 +290,8 @@ Result<OptionValues::Value> parse_option_text(const OptionSpec& spec, std::strin
 Result<TargetSpec> parse_target_words(std::string_view type, std::span<const std::string> words,
                                       std::span<const TargetType* const> types) {
   Problems problems("");
-  Node object{.kind = NodeKind::object};
-  object.children.push_back({"type", {}, {.kind = NodeKind::argument, .text = std::string(type)}});
+  JsonNode object{.kind = JsonKind::object};
+  object.children.push_back({"type", {}, {.kind = JsonKind::argument, .text = std::string(type)}});
   for (const std::string_view word : words) {
     const std::size_t equals = word.find('=');
     if (equals == std::string_view::npos ||

@@ -27,16 +27,16 @@ struct ReadScope {
 };
 
 // node: any kind, refused when it is no object. also_known: a key that is read elsewhere.
-[[nodiscard]] OptionValues read_options(const Node& node, const std::string& path,
+[[nodiscard]] OptionValues read_options(const JsonNode& node, const std::string& path,
                                         std::span<const OptionSpec> specs, const ReadScope& scope,
                                         std::string_view also_known = {});
 
 // {"type": "null", ...}. Null after a problem.
-[[nodiscard]] std::shared_ptr<const TargetSpec> read_target(const Node& node, const std::string& path,
+[[nodiscard]] std::shared_ptr<const TargetSpec> read_target(const JsonNode& node, const std::string& path,
                                                             const ReadScope& scope);
 
 // Adds a problem for key unless it is one of known; names the nearest known key.
-void refuse_unknown_key(const Member& member, const std::string& path,
+void refuse_unknown_key(const JsonMember& member, const std::string& path,
                         std::span<const std::string_view> known, Problems& problems);
 
 // One value of a command line: the text after "key=".

@@ -49,16 +49,16 @@ DeviceConfig device_of(const OptionValues& values) {
   return device;
 }
 
-void read_tag_sets(const Node& node, CheckedConfig& out, const ReadScope& scope) {
-  if (node.kind != NodeKind::object || node.children.size() > tag_sets_count_max) {
+void read_tag_sets(const JsonNode& node, CheckedConfig& out, const ReadScope& scope) {
+  if (node.kind != JsonKind::object || node.children.size() > tag_sets_count_max) {
     scope.problems.add(
         node.at, "tag_sets",
         fmt::format(
             "expected an object of at most {} tag sets by name, found {}", tag_sets_count_max,
-            node.kind == NodeKind::object ? std::to_string(node.children.size()) : found_words(node)));
+            node.kind == JsonKind::object ? std::to_string(node.children.size()) : found_words(node)));
     return;
   }
-  for (const Member& member : node.children) {
+  for (const JsonMember& member : node.children) {
     const std::string path = member_path("tag_sets", member.key);
     check_name(member.key, {member.key_at, path}, scope.problems);
     out.tag_set_places.push_back({member.key_at, path});
@@ -67,12 +67,12 @@ void read_tag_sets(const Node& node, CheckedConfig& out, const ReadScope& scope)
   }
 }
 
-Place place_of(const Node& node, const std::string& path, std::string_view key) {
-  const Member* member = node.find(key);
+TextPlace place_of(const JsonNode& node, const std::string& path, std::string_view key) {
+  const JsonMember* member = node.find(key);
   return {member == nullptr ? node.at : member->value.at, member_path(path, key)};
 }
 
-DeviceConfig read_device(const Node& node, const std::string& path, const ReadScope& scope) {
+DeviceConfig read_device(const JsonNode& node, const std::string& path, const ReadScope& scope) {
   DeviceConfig device = device_of(read_options(node, path, device_options(), scope));
   if (!device.name.empty()) check_name(device.name, place_of(node, path, "name"), scope.problems);
   if (!device.tag_set.empty() && node.find("queues") != nullptr)
@@ -83,16 +83,16 @@ DeviceConfig read_device(const Node& node, const std::string& path, const ReadSc
   return device;
 }
 
-void read_devices(const Node& node, CheckedConfig& out, const ReadScope& scope) {
-  if (node.kind != NodeKind::list || node.children.size() > devices_count_max) {
+void read_devices(const JsonNode& node, CheckedConfig& out, const ReadScope& scope) {
+  if (node.kind != JsonKind::list || node.children.size() > devices_count_max) {
     scope.problems.add(
         node.at, "devices",
         fmt::format("expected a list of at most {} devices, found {}", devices_count_max,
-                    node.kind == NodeKind::list ? std::to_string(node.children.size()) : found_words(node)));
+                    node.kind == JsonKind::list ? std::to_string(node.children.size()) : found_words(node)));
     return;
   }
   for (std::size_t i = 0; i < node.children.size() && !scope.problems.full(); ++i) {
-    const Node& entry = node.children[i].value;
+    const JsonNode& entry = node.children[i].value;
     const std::string path = item_path("devices", i);
     out.config.devices.push_back(read_device(entry, path, scope));
     out.device_places.push_back(
@@ -100,20 +100,21 @@ void read_devices(const Node& node, CheckedConfig& out, const ReadScope& scope) 
   }
 }
 
-void read_top(const Node& root, CheckedConfig& out, const ReadScope& scope) {
-  if (root.kind != NodeKind::object) {
+void read_top(const JsonNode& root, CheckedConfig& out, const ReadScope& scope) {
+  if (root.kind != JsonKind::object) {
     scope.problems.add(root.at, "", "expected an object in {}, found " + found_words(root));
     return;
   }
-  for (const Member& member : root.children) {
+  for (const JsonMember& member : root.children) {
     if (scope.problems.full()) return;
     refuse_unknown_key(member, "", top_level_keys(), scope.problems);
   }
-  if (const Member* schema = root.find("$schema"); schema != nullptr && schema->value.kind != NodeKind::text)
+  if (const JsonMember* schema = root.find("$schema");
+      schema != nullptr && schema->value.kind != JsonKind::text)
     scope.problems.add(schema->value.at, "$schema",
                        "expected the schema's name as a text, found " + found_words(schema->value));
-  if (const Member* sets = root.find("tag_sets"); sets != nullptr) read_tag_sets(sets->value, out, scope);
-  if (const Member* devices = root.find("devices"); devices != nullptr)
+  if (const JsonMember* sets = root.find("tag_sets"); sets != nullptr) read_tag_sets(sets->value, out, scope);
+  if (const JsonMember* devices = root.find("devices"); devices != nullptr)
     read_devices(devices->value, out, scope);
 }
 

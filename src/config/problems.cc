@@ -17,7 +17,7 @@ bool is_plain_key_char(char c) {
 
 }  // namespace
 
-void Problems::add(Position at, std::string_view path, std::string message) {
+void Problems::add(TextPosition at, std::string_view path, std::string message) {
   if (found_.size() == problems_max) {
     ++dropped_;
     return;

@@ -20,7 +20,7 @@ namespace ublkd {
 inline constexpr std::size_t problems_max = 20;
 
 // Where a character stands: both from 1, a column is one code point. Line 0: nowhere.
-struct Position {
+struct TextPosition {
   std::uint32_t line = 0;
   std::uint32_t column = 0;
 };
@@ -29,7 +29,7 @@ class Problems {
  public:
   explicit Problems(std::string origin) : origin_(std::move(origin)) {}
 
-  void add(Position at, std::string_view path, std::string message);
+  void add(TextPosition at, std::string_view path, std::string message);
   [[nodiscard]] bool empty() const { return found_.empty(); }
   [[nodiscard]] bool full() const { return found_.size() == problems_max; }
 

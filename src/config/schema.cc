@@ -18,7 +18,7 @@ Json whole_number(const OptionSpec& spec) {
   if (!spec.choices.empty()) {
     Json values = Json::array();
     for (const std::string_view choice : spec.choices) values.push_back(parse_whole(choice).value_or(0));
-    return {{"enum", std::move(values)}};
+    return {{"type", "integer"}, {"enum", std::move(values)}};
   }
   Json out = {{"type", "integer"}, {"minimum", spec.min}};
   if (spec.max != std::numeric_limits<std::uint64_t>::max()) out["maximum"] = spec.max;

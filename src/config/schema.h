@@ -3,7 +3,8 @@
 // Thread rule: pure function, any thread.
 // The schema accepts what the reader accepts, and refuses what it refuses, but for what a schema
 // cannot say: duplicate keys, references between parts, ranges of quantities written with a suffix,
-// zero bytes in texts, and limits in bytes for texts beyond ASCII.
+// zero bytes in texts, and limits in bytes for texts beyond ASCII. Numbers like 4096.0 are whole for
+// some checkers (draft-07 says so), and never for the reader.
 #pragma once
 
 #include <span>

@@ -23,6 +23,7 @@ using namespace std::chrono_literals;
 constexpr auto open_backing_deadline = 120s;  // preallocating a large file takes its time
 constexpr auto node_deadline = 10s;           // for udev to be done with a fresh node
 constexpr auto node_retry = 20ms;
+constexpr std::uint64_t io_bytes_default = 512 * 1024;
 constexpr auto stop_grace = 5s;  // for requests in flight, before they are aborted
 constexpr auto scheduler_deadline = 5s;
 constexpr std::uint64_t feature_safe_stop = 1ull << 17;
@@ -150,9 +151,8 @@ Task<Result<void>> Device::open_backing() {
   target_ = std::move(*opened);
   geometry_ = target_->geometry();
   geometry_.read_only |= config_.read_only;
-  if (config_.io_bytes_max != 0)
-    geometry_.io_bytes_max =
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(config_.io_bytes_max, geometry_.io_bytes_max));
+  const std::uint64_t io_bytes_wanted = config_.io_bytes_max != 0 ? config_.io_bytes_max : io_bytes_default;
+  geometry_.io_bytes_max = static_cast<std::uint32_t>(std::min<std::uint64_t>(io_bytes_wanted, geometry_.io_bytes_max));
   co_return cancelled();
 }
 

@@ -1,5 +1,6 @@
 #include "daemon/daemon.h"
 
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -15,6 +16,7 @@
 #include "control/claims.h"
 #include "control/control_ring.h"
 #include "control/device_table.h"
+#include "control/known_kernels.h"
 #include "daemon/service.h"
 #include "daemon/target_types.h"
 #include "ring/ring.h"
@@ -74,6 +76,7 @@ class Daemon {
     auto lock = api::InstanceLock::take(*dir);
     if (!lock) co_return Unexpected(lock.error());
     lock_ = std::make_unique<api::InstanceLock>(std::move(*lock));
+    if (auto sound = check_kernel(); !sound) co_return sound;
     auto ring = ControlRing::open(io_, options_.control_node);
     if (!ring) co_return Unexpected(ring.error());
     ring_ = std::move(*ring);
@@ -87,6 +90,19 @@ class Daemon {
     service_ = std::make_unique<DaemonService>(*table_, env_, options_);
     server_ = std::make_unique<api::ApiServer>(io_, dir->socket_path(), *service_);
     co_return server_->listen();
+  }
+
+  // Named, not crashed: on some releases the first command never returns and takes the driver along.
+  static Result<void> check_kernel() {
+    utsname kernel{};
+    ::uname(&kernel);
+    const auto news = kernel_news(kernel.release);
+    if (!news) return {};
+    if (news->fault == KernelFault::confirmed)
+      return fail(ErrorKind::unsupported, "serve on kernel", kernel.release,
+                  std::string(news->what) + "; " + std::string(news->mend));
+    log_warning("kernel {}: {}; {}", kernel.release, news->what, news->mend);
+    return {};
   }
 
   static Error explain_features(Error error) {

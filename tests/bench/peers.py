@@ -71,8 +71,8 @@ def build_kublk(work, log):
     machine = subprocess.run(["gcc", "-print-multiarch"], capture_output=True, text=True, check=True).stdout.strip()
     includes = [f"-I{liburing}/include", f"-I{headers}", f"-I{headers}/{machine}"]
     sources = sorted(path for path in source.glob("*.c") if path.name != "metadata_size.c")
-    call(["gcc", "-O2", "-g1", "-w", "-D_GNU_SOURCE", *includes, "-o", work / "out", *sources, liburing / "liburing.a", "-lpthread"],
-         source, log)
+    call(["gcc", "-O2", "-g1", "-w", "-D_GNU_SOURCE", *includes, "-o", work / "out", *sources,
+          liburing / "liburing.a", "-lpthread"], source, log)
 
 
 def build_io_uring(work, log):

@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::size_t at_once_max = 16;
 constexpr std::uint32_t length_bytes_max = 256 * 1024;
-constexpr int place_tries_max = 8;  // for a range that no running request touches
 
 class Model {
  public:
@@ -28,7 +27,8 @@ class Model {
   std::string run(std::uint32_t operations_count) {
     for (std::uint32_t i = 0; i < operations_count && wrong_.empty(); ++i) {
       start_one();
-      if (rig_.outstanding() >= at_once_max || chance(4)) settle(rig_.pump());
+      if (chance(4)) rig_.send();
+      while (rig_.outstanding() >= at_once_max && wrong_.empty()) settle_some();
     }
     settle(rig_.drain());
     read_all();
@@ -54,28 +54,35 @@ class Model {
     IoWant want{choose_op(), 0, 0, 0};
     if (want.op == Op::write && chance(4)) want.flags = request_flag::fua;
     if (want.op == Op::write_zeroes && chance(2)) want.flags = request_flag::no_unmap;
-    if (want.op != Op::flush && !place(want)) return;
-    Io* io = rig_.prepare(want, random_());
-    if (io == nullptr) return;
+    if (want.op != Op::flush) place(want);
+    const std::uint64_t data_seed = random_();
+    while (is_running(want) && wrong_.empty()) settle_some();
+    if (!wrong_.empty()) return;
+    Io* io = rig_.prepare(want, data_seed);
+    if (io == nullptr) return note("no request is free");
     mark(io->rq, true);
     rig_.start(*io);
   }
 
   // Few blocks mostly, many at times, at the device's end at times.
-  bool place(IoWant& want) {
+  void place(IoWant& want) {
     const std::uint64_t blocks_max = std::min<std::uint64_t>(rig_.blocks(), length_bytes_max / block_);
-    for (int i = 0; i < place_tries_max; ++i) {
-      const std::uint64_t count = 1 + below(chance(4) ? blocks_max : std::min<std::uint64_t>(16, blocks_max));
-      const std::uint64_t first = chance(8) ? rig_.blocks() - count : below(rig_.blocks() - count + 1);
-      const auto begin = running_.begin() + static_cast<std::ptrdiff_t>(first);
-      if (std::find(begin, begin + static_cast<std::ptrdiff_t>(count), true) !=
-          begin + static_cast<std::ptrdiff_t>(count))
-        continue;
-      want.offset_bytes = first * block_;
-      want.length_bytes = static_cast<std::uint32_t>(count * block_);
-      return true;
-    }
+    const std::uint64_t count = 1 + below(chance(4) ? blocks_max : std::min<std::uint64_t>(16, blocks_max));
+    const std::uint64_t first = chance(8) ? rig_.blocks() - count : below(rig_.blocks() - count + 1);
+    want.offset_bytes = first * block_;
+    want.length_bytes = static_cast<std::uint32_t>(count * block_);
+  }
+
+  [[nodiscard]] bool is_running(const IoWant& want) const {
+    for (std::uint64_t at = want.offset_bytes; at < want.offset_bytes + want.length_bytes; at += block_)
+      if (running_[at / block_]) return true;
     return false;
+  }
+
+  void settle_some() {
+    const auto done = rig_.pump();
+    if (done.empty()) note("no progress");
+    settle(done);
   }
 
   void mark(const Request& rq, bool value) {

@@ -16,7 +16,8 @@ enum class Content : std::uint8_t {
 };
 
 // Runs operations_count random requests, many at once and never two on one block, on a device that
-// starts as zeroes, then reads it all. Empty when every read was right; else what was wrong, where.
+// starts as zeroes, then reads it all. The requests and their order follow from seed alone, whatever
+// order they complete in. Empty when every read was right; else what was wrong, where.
 [[nodiscard]] std::string check_model(Rig& rig, Content content, std::uint64_t seed,
                                       std::uint32_t operations_count);
 

@@ -52,7 +52,7 @@ class LosingTarget final : public Target {
   std::unique_ptr<Target> inner_;
 };
 
-// A small device, so that a seed exists for which the lost block is read before it is written again.
+// With this seed some of the lost bytes are not written again before they are read.
 TEST(ModelTest, SeesALostWrite) {
   TempDir dir;
   auto target = file_spec(dir.file("image", case_size_bytes)).open();

@@ -21,6 +21,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,6 +39,7 @@ HIDDEN = ("/tmp", "/run", "/var/tmp", "/mnt")  # a tmpfs in the guest: what is n
 START_TIMEOUT_S = 120  # to the first line of its init; emulated on a busy machine it takes 10 s
 POWEROFF_TIMEOUT_S = 20
 LOGS_KEPT = 40
+stopping = threading.Event()  # set: every guest of this process ends at once
 STATUS_TIMEOUT = 124
 STATUS_DIED = 125
 
@@ -127,7 +129,8 @@ class Guest:
             "UBLKD_GUEST": 1, "UBLKD_KERNEL": self.spec.kernel, "UBLKD_ICOUNT": int(self.spec.icount),
             "UBLKD_CPUS": 1 if self.spec.icount else self.spec.cpus, "PYTHONDONTWRITEBYTECODE": 1,
             "PYTHONUNBUFFERED": 1, "TERM": os.environ.get("TERM", "dumb") if self.spec.interactive else "dumb",
-            "GUEST_UBLK": int(self.spec.ublk), "GUEST_DRIVES": len(self.spec.drives), "GUEST_CWD": self.spec.cwd or os.getcwd(),
+            "GUEST_UBLK": int(self.spec.ublk), "GUEST_DRIVES": len(self.spec.drives),
+            "GUEST_CWD": self.spec.cwd or os.getcwd(),
             "GUEST_TIMEOUT_S": self.spec.timeout_s, "GUEST_INTERACTIVE": int(self.spec.interactive),
             "GUEST_ROWS": size.lines, "GUEST_COLUMNS": size.columns, **self.spec.env}
         return "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in values.items())
@@ -175,6 +178,8 @@ class Guest:
                 return False
             except subprocess.TimeoutExpired:
                 now_s = time.monotonic()
+            if stopping.is_set():
+                raise KeyboardInterrupt
             if done_s is None and self.status() is not None:
                 done_s = now_s
             late = now_s - begin_s > (self.spec.timeout_s if self.started() else
@@ -248,6 +253,7 @@ def run(spec):
 
 
 def stop(*_):
+    """Signal handler: ends as Ctrl-C does."""
     raise KeyboardInterrupt
 
 

@@ -11,7 +11,8 @@ import kernel as kernels
 from paths import VM
 from progress import Failure
 
-MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "configfs", "virtio_console", "virtio_blk", "nvme", "ublk_drv")
+MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "configfs", "virtio_console",
+           "virtio_blk", "nvme", "ublk_drv")
 INIT = Path(__file__).with_name("initrd-init.sh")
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Stock Debian kernels with ublk, unpacked under build/vm/kernels/NAME: `kernel.py list`, `kernel.py fetch [NAME...]`.
 
-kernels.json has a row per kernel; a new kernel is a new row. A kernel that is there is used as it is; `fetch` is atomic,
-so a broken download leaves nothing behind.
+kernels.json has a row per kernel; a new kernel is a new row. A kernel that is there is used as it is; `fetch` is
+atomic: a broken download leaves nothing behind.
 """
 
 import json

@@ -36,10 +36,11 @@ def text_of(element):
     return "\n".join(part.strip() for part in parts if part.strip())
 
 
-def skip_reason(text, output):
-    """ctest says only that a test skipped; the reason is a line of the test's own output."""
+def skip_reason(element, output):
+    """pytest names the reason; ctest says only that a test skipped, the reason is a line of the test's own output."""
+    reason = element.get("message") or text_of(element)
     lines = [line.strip() for line in output.splitlines() if "skip" in line.lower()]
-    return lines[0] if lines and text.startswith("SKIP_") else text
+    return lines[0] if lines and reason.startswith("SKIP_") else reason
 
 
 def case_of(suite, element):
@@ -53,7 +54,7 @@ def case_of(suite, element):
             return Case(suite, name, "failed", f"{text_of(found)}\n{output}")
     found = element.find("skipped")
     if found is not None:
-        return Case(suite, name, "skipped", skip_reason(text_of(found), output))
+        return Case(suite, name, "skipped", skip_reason(found, output))
     if element.get("status") in ("notrun", "disabled"):
         return Case(suite, name, "skipped", "not run")
     return Case(suite, name, "passed")

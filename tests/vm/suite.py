@@ -13,20 +13,23 @@ import shutil
 import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Callable
 
+import demo
 import guest
 import kernel as kernels
 import process
 import report
 from paths import BUILD, PYTHON, ROOT
-from progress import main_guard, say
+from progress import Failure, main_guard, say
 from qemu import Drive
 
 RESULTS = BUILD / "test"
 BUILD_TIMEOUT_S = 1800
 CTEST_TIMEOUT_S = 120  # of one test
+GUESTS_AT_ONCE = 2  # one guest's boot and waits leave most of two CPUs idle
 
 # The guests of an e2e suite: name, what pytest selects (-m), virtual CPUs.
 GROUPS = (("main", "not cpu4", 2), ("cpu4", "cpu4", 4))
@@ -138,12 +141,27 @@ SUITES = (
     Suite("unit", 60, 600, ("asan", "tsan"), run_unit),
     Suite("contract", 60, 600, ("asan",), run_contract),
     *(Suite(f"e2e-{row['name']}", 240, 1200, ("release",), run_e2e, row["name"]) for row in kernels.rows()),
-    Suite("demo", 90, 300, ("release",), run_demo),
+    Suite("demo", 90, 300, ("release",), run_demo, demo.KERNEL),
 )
 
 
+def fetch_kernels(suites):
+    """Unpacks the guests' kernels. A failure shows again, with its reason, in the suite that boots one."""
+    for name in dict.fromkeys(suite.kernel for suite in suites if suite.kernel):
+        try:
+            kernels.fetch(name)
+        except Failure as failure:
+            say(str(failure))
+
+
 def build(suites):
-    """Builds what the suites need; returns the presets that failed."""
+    """Builds what the suites need while their kernels arrive; returns the presets that failed."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(fetch_kernels, suites)
+        return build_presets(suites)
+
+
+def build_presets(suites):
     broken = []
     for preset in dict.fromkeys(preset for suite in suites for preset in suite.needs):
         if process.call([str(ROOT / "dev"), "build", preset], BUILD_TIMEOUT_S) != 0:
@@ -171,15 +189,35 @@ def run_suite(suite, full, broken):
     return outcome
 
 
+def run_all(suites, full, broken, guests):
+    """The outcomes in the order of the suites. Guest suites run `guests` at once, after the others, the demo last."""
+    outcomes = {}
+    for suite in suites:
+        if suite.run is not run_e2e and suite.run is not run_demo:
+            outcomes[suite.name] = run_suite(suite, full, broken)
+    with ThreadPoolExecutor(guests) as pool:
+        running = {suite.name: pool.submit(run_suite, suite, full, broken) for suite in suites if suite.run is run_e2e}
+        try:
+            outcomes.update({name: future.result() for name, future in running.items()})
+        except BaseException:
+            guest.stopping.set()
+            raise
+    for suite in suites:
+        if suite.name not in outcomes:
+            outcomes[suite.name] = run_suite(suite, full, broken)
+    return [outcomes[suite.name] for suite in suites]
+
+
 def main():
     parser = argparse.ArgumentParser(prog="./dev test", description=__doc__)
     parser.add_argument("--full", action="store_true", help="the long matrices too")
     parser.add_argument("--only", action="append", choices=[suite.name for suite in SUITES], help="only this suite")
+    parser.add_argument("--guests", type=int, default=GUESTS_AT_ONCE, help="e2e suites that run at once")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, guest.stop)
     suites = [suite for suite in SUITES if not given.only or suite.name in given.only]
     broken = build(suites)
-    return report.show([run_suite(suite, given.full, broken) for suite in suites])
+    return report.show(run_all(suites, given.full, broken, given.guests))
 
 
 if __name__ == "__main__":

@@ -41,7 +41,9 @@ class TempDir {
 // Verbs: ping, echo (its args), fail, throw, hold (answers only after another client's release).
 class ScriptedService : public Service {
  public:
-  explicit ScriptedService(boost::asio::io_context& io) : gate_(io) { gate_.expires_at(gate_.expiry().max()); }
+  explicit ScriptedService(boost::asio::io_context& io) : gate_(io) {
+    gate_.expires_at(gate_.expiry().max());
+  }
 
   boost::asio::awaitable<Result<nlohmann::json>> call(std::string verb, nlohmann::json args) override {
     if (verb == "ping") co_return nlohmann::json("pong");
@@ -49,7 +51,7 @@ class ScriptedService : public Service {
     if (verb == "fail") co_return fail(ErrorKind::busy, "delete", "ublkb0", "it is mounted");
     if (verb == "throw") throw std::runtime_error("thrown by the service");
     if (verb == "release") {
-      gate_.cancel();
+      release();
       co_return nlohmann::json("released");
     }
     if (verb == "hold") {
@@ -59,6 +61,9 @@ class ScriptedService : public Service {
     }
     co_return fail(ErrorKind::invalid, "verb", verb, "unknown");
   }
+
+  // On the io_context's thread.
+  void release() { gate_.cancel(); }
 
  private:
   boost::asio::steady_timer gate_;

@@ -43,9 +43,19 @@ TEST_F(ApiTest, ExceptionOfTheServiceIsAnInternalErrorAndTheServerLivesOn) {
 TEST_F(ApiTest, GarbageLinesAreAnsweredAndTheConnectionGoesOn) {
   ASSERT_TRUE(start());
   RawClient c(path);
-  const std::vector<std::string> garbage = {
-      "", "hello", "{", "[]", "42", "null", "{}", "{\"verb\":1}", "{\"verb\":\"ping\",\"args\":[]}",
-      "{\"verb\":\"ping\",\"extra\":1}", std::string("\0\0", 2), "\xff\xfe{}", "{\"verb\":\"\xff\"}"};
+  const std::vector<std::string> garbage = {"",
+                                            "hello",
+                                            "{",
+                                            "[]",
+                                            "42",
+                                            "null",
+                                            "{}",
+                                            "{\"verb\":1}",
+                                            "{\"verb\":\"ping\",\"args\":[]}",
+                                            "{\"verb\":\"ping\",\"extra\":1}",
+                                            std::string("\0\0", 2),
+                                            "\xff\xfe{}",
+                                            "{\"verb\":\"\xff\"}"};
   for (const auto& line : garbage) {
     c.send(line + "\n");
     EXPECT_EQ(error_kind(c.reply()), "invalid") << line;
@@ -160,14 +170,13 @@ TEST_F(ApiTest, ClientThatReadsNothingIsClosedAfterItsTime) {
 
 TEST_F(ApiTest, TimeOfAVerbIsNotTheClients) {
   ApiLimits limits;
-  limits.client_time_max = std::chrono::milliseconds(20);
+  limits.client_time_max = std::chrono::milliseconds(300);
   ASSERT_TRUE(start(limits));
   RawClient slow(path);
   slow.send("{\"verb\":\"hold\"}\n");
   RawClient silent(path);
   EXPECT_TRUE(silent.ended());  // its time has passed
-  RawClient fast(path);
-  fast.send("{\"verb\":\"release\"}\n");
+  boost::asio::post(io, [this] { service.release(); });
   EXPECT_EQ(slow.reply()["result"], "held");
 }
 
@@ -196,7 +205,6 @@ TEST_F(ApiTest, CloseEndsAllConnections) {
   EXPECT_TRUE(held.ended());
   EXPECT_TRUE(probe.ended());
   EXPECT_FALSE(RawClient(path).connected());
-  boost::asio::post(io, [this] { service.call("release", {}); });
   io.stop();  // the held verb never ends by itself
 }
 

@@ -13,7 +13,7 @@
 #include "targets/file/file_target.h"
 #include "targets/null/null_target.h"
 
-namespace ublkd {
+namespace ublkd::config_test {
 
 inline TargetTypes test_types() {
   static const TargetType* const types[] = {&null_target_type(), &file_target_type(), &delay_target_type(),
@@ -50,4 +50,4 @@ inline std::filesystem::path config_folder() {
   return std::filesystem::path(__FILE__).parent_path() / ".." / ".." / ".." / "config";
 }
 
-}  // namespace ublkd
+}  // namespace ublkd::config_test

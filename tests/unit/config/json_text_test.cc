@@ -9,8 +9,10 @@
 namespace ublkd {
 namespace {
 
+using namespace config_test;
+
 struct ReadText {
-  std::optional<Node> node;
+  std::optional<JsonNode> node;
   std::string message;
 };
 
@@ -21,12 +23,12 @@ ReadText read_text(std::string_view text) {
   return out;
 }
 
-void expect_at(const Position& at, std::uint32_t line, std::uint32_t column) {
+void expect_at(const TextPosition& at, std::uint32_t line, std::uint32_t column) {
   EXPECT_EQ(at.line, line);
   EXPECT_EQ(at.column, column);
 }
 
-TEST(JsonText, keys_and_values_know_where_they_stand) {
+TEST(JsonTextTest, KeysAndValuesKnowWhereTheyStand) {
   const auto read = read_text("{ \"a\" :\n  [1, \"x\\\"]\",\t-2.5 , {}],\n \"b\":true}");
   ASSERT_TRUE(read.node);
   const auto& members = read.node->children;
@@ -45,17 +47,17 @@ TEST(JsonText, keys_and_values_know_where_they_stand) {
   expect_at(members[1].value.at, 3, 6);
 }
 
-TEST(JsonText, a_column_is_a_character_not_a_byte) {
+TEST(JsonTextTest, AColumnIsACharacterNotAByte) {
   const auto read = read_text("{\"\xc3\xa4\xe2\x82\xac\": 1, \"b\": 2}");
   ASSERT_TRUE(read.node);
-  expect_at(read.node->children[1].key_at, 1, 10);
+  expect_at(read.node->children[1].key_at, 1, 11);
 }
 
 // A generated text of known layout: every position must come out as it was written.
-TEST(JsonText, positions_hold_for_any_white_space) {
+TEST(JsonTextTest, PositionsHoldForAnyWhiteSpace) {
   for (std::uint32_t seed = 0; seed < 200; ++seed) {
     std::string text = "[";
-    std::vector<Position> expected;
+    std::vector<TextPosition> expected;
     std::uint32_t line = 1, column = 2, state = seed;
     for (int i = 0; i < 20; ++i) {
       state = state * 1664525U + 1013904223U;
@@ -81,7 +83,7 @@ TEST(JsonText, positions_hold_for_any_white_space) {
   }
 }
 
-TEST(JsonText, A68_a_key_given_twice_is_refused_with_path_and_both_lines) {
+TEST(JsonTextTest, A68_AKeyGivenTwiceIsRefusedWithPathAndBothLines) {
   const auto read = read_text("{\"devices\": [\n {\"size\": 1,\n  \"x\": 2,\n  \"size\": 3}]}");
   EXPECT_EQ(
       read.message,
@@ -89,11 +91,11 @@ TEST(JsonText, A68_a_key_given_twice_is_refused_with_path_and_both_lines) {
       "remove one of the two");
 }
 
-TEST(JsonText, A68_an_escaped_key_is_the_same_key) {
+TEST(JsonTextTest, A68_AnEscapedKeyIsTheSameKey) {
   EXPECT_HAS(read_text("{\"size\": 1, \"s\\u0069ze\": 2}").message, "expected each key once");
 }
 
-TEST(JsonText, A68_the_same_key_in_two_objects_is_no_duplicate) {
+TEST(JsonTextTest, A68_TheSameKeyInTwoObjectsIsNoDuplicate) {
   EXPECT_EQ(read_text("[{\"a\": {\"a\": 1}}, {\"a\": 2}]").message, "");
 }
 
@@ -114,7 +116,7 @@ void expect_refused(std::initializer_list<Refused> table) {
   }
 }
 
-TEST(JsonText, A69_numbers_that_are_no_json_are_refused) {
+TEST(JsonTextTest, A69_NumbersThatAreNoJsonAreRefused) {
   expect_refused({{"[NaN]", "1:2", "not a JSON number"},
                   {"[-Infinity]", "1:2", "not a JSON number"},
                   {"[\n Infinity]", "2:2", "not a JSON number"},
@@ -127,30 +129,30 @@ TEST(JsonText, A69_numbers_that_are_no_json_are_refused) {
                   {"0x10", "1:1", "decimal digits"}});
 }
 
-TEST(JsonText, A69_whole_numbers_are_exact_and_others_keep_their_text) {
+TEST(JsonTextTest, A69_WholeNumbersAreExactAndOthersKeepTheirText) {
   const auto read =
       read_text("[0, -0, 9007199254740993, 18446744073709551615, 18446744073709551616, -1, 4096.0, 1e6]");
   ASSERT_TRUE(read.node);
   const auto& items = read.node->children;
   const std::uint64_t whole[] = {0, 0, 9007199254740993ULL, 18446744073709551615ULL};
   for (std::size_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(items[i].value.kind, NodeKind::whole);
+    EXPECT_EQ(items[i].value.kind, JsonKind::whole);
     EXPECT_EQ(items[i].value.number, whole[i]);
   }
   const std::string other[] = {"18446744073709551616", "-1", "4096.0", "1e6"};
   for (std::size_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(items[4 + i].value.kind, NodeKind::number);
+    EXPECT_EQ(items[4 + i].value.kind, JsonKind::number);
     EXPECT_EQ(items[4 + i].value.text, other[i]);
   }
 }
 
-TEST(JsonText, A70_a_utf8_mark_is_skipped_and_takes_no_column) {
+TEST(JsonTextTest, A70_AUtf8MarkIsSkippedAndTakesNoColumn) {
   const auto read = read_text("\xef\xbb\xbf{\"a\": 1}");
   ASSERT_TRUE(read.node);
   expect_at(read.node->children[0].key_at, 1, 2);
 }
 
-TEST(JsonText, A70_other_encodings_are_named) {
+TEST(JsonTextTest, A70_OtherEncodingsAreNamed) {
   using namespace std::string_literals;
   expect_refused({{"\xff\xfe{\0}\0"s, "1:1", "UTF-16 (little endian)"},
                   {"\xfe\xff\0{\0}"s, "1:1", "UTF-16 (big endian)"},
@@ -160,13 +162,13 @@ TEST(JsonText, A70_other_encodings_are_named) {
                   {"{}\n\0{"s, "2:1", "zero byte"}});
 }
 
-TEST(JsonText, A70_a_mark_only_is_an_empty_text) {
+TEST(JsonTextTest, A70_AMarkOnlyIsAnEmptyText) {
   expect_refused({{"", "1:1", "an empty text"},
                   {" \n\t\r\n", "1:1", "an empty text"},
                   {"\xef\xbb\xbf", "1:1", "an empty text"}});
 }
 
-TEST(JsonText, A71_comments_and_trailing_commas_are_refused_with_line_and_column) {
+TEST(JsonTextTest, A71_CommentsAndTrailingCommasAreRefusedWithLineAndColumn) {
   expect_refused({{"{\n  // why\n}", "2:3", "comments are not accepted"},
                   {"{ /* why */ }", "1:3", "comments are not accepted"},
                   {"[1, /* open", "1:5", "comments are not accepted"},
@@ -177,7 +179,7 @@ TEST(JsonText, A71_comments_and_trailing_commas_are_refused_with_line_and_column
                   {"[1,,2]", "1:4", "remove the comma"}});
 }
 
-TEST(JsonText, syntax_errors_name_place_expectation_and_finding) {
+TEST(JsonTextTest, SyntaxErrorsNamePlaceExpectationAndFinding) {
   expect_refused({{"{\"a\" 1}", "1:6", "expected ':' after the key, found \"1\""},
                   {"{\"a\":}", "1:6", "expected a value, found \"}\""},
                   {"{a: 1}", "1:2", "expected a key in double quotes, found \"a\""},
@@ -195,7 +197,7 @@ TEST(JsonText, syntax_errors_name_place_expectation_and_finding) {
                   {"[\"\\ud800\"]", "1:9", "surrogate"}});
 }
 
-TEST(JsonText, A74_deep_nesting_ends_with_a_clean_error_in_time) {
+TEST(JsonTextTest, A74_DeepNestingEndsWithACleanErrorInTime) {
   const auto begin = std::chrono::steady_clock::now();
   constexpr std::size_t count = 500'000;
   std::string keys;
@@ -211,13 +213,13 @@ TEST(JsonText, A74_deep_nesting_ends_with_a_clean_error_in_time) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
 }
 
-TEST(JsonText, A74_the_depth_limit_is_exact) {
+TEST(JsonTextTest, A74_TheDepthLimitIsExact) {
   const auto nested = [](std::size_t n) { return std::string(n, '[') + std::string(n, ']'); };
   EXPECT_TRUE(read_text(nested(json_depth_max)).node);
   EXPECT_FALSE(read_text(nested(json_depth_max + 1)).node);
 }
 
-TEST(JsonText, size_and_number_of_values_are_bounded) {
+TEST(JsonTextTest, SizeAndNumberOfValuesAreBounded) {
   EXPECT_HAS(read_text(std::string(json_bytes_max + 1, ' ')).message,
              "expected at most 4194304 bytes, found 4194305");
   std::string many = "[0";
@@ -226,7 +228,7 @@ TEST(JsonText, size_and_number_of_values_are_bounded) {
 }
 
 // Cutting or changing a good text anywhere gives a tree or a message, and the message is UTF-8.
-TEST(JsonText, damaged_text_gives_a_tree_or_a_message) {
+TEST(JsonTextTest, DamagedTextGivesATreeOrAMessage) {
   const std::string good = "{\"a\": [1, -2.5e3, \"x\\u00e4\\n\xc3\xa4\", true, null], \"b\": {\"c\": {}}}";
   for (std::size_t i = 0; i < good.size(); ++i) {
     for (const char c : {'\0', '"', '{', ']', ',', '\\', '\n', '\xc3', '\xff', '/', '1'}) {

@@ -14,14 +14,16 @@
 namespace ublkd {
 namespace {
 
-TEST(Parse, the_smallest_config_is_an_empty_object) {
+using namespace config_test;
+
+TEST(ParseTest, TheSmallestConfigIsAnEmptyObject) {
   const auto config = read("{}");
   ASSERT_TRUE(config);
   EXPECT_TRUE(config->devices.empty());
   EXPECT_EQ(config->origin, "x.json");
 }
 
-TEST(Parse, every_key_arrives_in_its_field) {
+TEST(ParseTest, EveryKeyArrivesInItsField) {
   const auto config = read(R"({"$schema": "any",
     "tag_sets": {"s": {"hw_queues": 2, "depth": 64, "policy": "none", "cpus": [0, 3], "devices_max": 5,
                        "slots_total_max": 300}},
@@ -54,7 +56,7 @@ TEST(Parse, every_key_arrives_in_its_field) {
   EXPECT_EQ(config->devices.at(1).queues, 3U);
 }
 
-TEST(Parse, defaults_are_those_of_the_structs) {
+TEST(ParseTest, DefaultsAreThoseOfTheStructs) {
   const auto config =
       read(R"({"tag_sets": {"s": {}}, "devices": [{"target": {"type": "null", "size": 512}}]})");
   ASSERT_TRUE(config);
@@ -72,7 +74,7 @@ TEST(Parse, defaults_are_those_of_the_structs) {
   EXPECT_EQ(config->devices[0].target.options.number("accept_max", 99), 0U);
 }
 
-TEST(Parse, A68_size_twice_in_one_device_is_refused) {
+TEST(ParseTest, A68_SizeTwiceInOneDeviceIsRefused) {
   const std::string message =
       refusal("{\"devices\": [{\"target\": {\"type\": \"null\",\n\"size\": 512,\n\"size\": 1024}}]}");
   EXPECT_TRUE(message.starts_with("x.json:3:1: devices[0].target.size: ")) << message;
@@ -84,7 +86,7 @@ struct NumberRow {
   std::uint64_t depth;       // 0: refused
 };
 
-TEST(Parse, A69_the_table_of_numbers) {
+TEST(ParseTest, A69_TheTableOfNumbers) {
   constexpr NumberRow table[] = {
       {"-1", 0, 0},
       {"0", 0, 0},
@@ -109,25 +111,31 @@ TEST(Parse, A69_the_table_of_numbers) {
   for (const NumberRow& row : table) {
     const auto size = read(one_device("", fmt::format("\"size\": {}", row.written)));
     EXPECT_EQ(size.has_value(), row.size_bytes != 0) << row.written;
-    if (size) EXPECT_EQ(size->devices[0].target.options.number("size"), row.size_bytes);
-    if (!size) EXPECT_HAS(size.error().text(), "expected");
+    if (size) {
+      EXPECT_EQ(size->devices[0].target.options.number("size"), row.size_bytes);
+    } else {
+      EXPECT_HAS(size.error().text(), "expected");
+    }
     const auto depth = read(one_device(fmt::format("\"depth\": {}", row.written)));
     EXPECT_EQ(depth.has_value(), row.depth != 0) << row.written;
-    if (depth) EXPECT_EQ(depth->devices[0].depth, row.depth);
-    if (!depth) EXPECT_HAS(depth.error().text(), "expected");
+    if (depth) {
+      EXPECT_EQ(depth->devices[0].depth, row.depth);
+    } else {
+      EXPECT_HAS(depth.error().text(), "expected");
+    }
   }
 }
 
-TEST(Parse, A69_refusals_say_what_to_write) {
+TEST(ParseTest, A69_RefusalsSayWhatToWrite) {
   EXPECT_EQ(
       refusal(one_device("\"depth\": 4096.0")),
-      "x.json:1:72: devices[0].depth: expected a whole number from 1 to 4096, found the number 4096.0; it is "
+      "x.json:1:68: devices[0].depth: expected a whole number from 1 to 4096, found the number 4096.0; it is "
       "not written as a whole number, write digits only");
   EXPECT_HAS(refusal(one_device("\"depth\": -1")), "found the number -1; negative numbers are not accepted");
   EXPECT_HAS(refusal(one_device("\"depth\": \"128\"")), "found the text \"128\"; write it without quotes");
 }
 
-TEST(Parse, depth_beyond_its_cap_is_refused_with_the_cap) {
+TEST(ParseTest, DepthBeyondItsCapIsRefusedWithTheCap) {
   for (const std::string_view depth : {"0", "4097", "65536"}) {
     const std::string device = refusal(one_device(fmt::format("\"depth\": {}", depth)));
     EXPECT_HAS(
@@ -142,7 +150,7 @@ TEST(Parse, depth_beyond_its_cap_is_refused_with_the_cap) {
   EXPECT_EQ(refusal(one_device("\"depth\": 4096")), "");
 }
 
-TEST(Parse, block_and_io_sizes_keep_their_limits) {
+TEST(ParseTest, BlockAndIoSizesKeepTheirLimits) {
   for (const std::string_view good : {"512", "1024", "2048", "4096", "\"4KiB\"", "\"512B\""})
     EXPECT_EQ(refusal(one_device(fmt::format("\"logical_block_size\": {}", good))), "");
   for (const std::string_view bad : {"0", "1", "511", "1536", "8192", "\"8KiB\""})
@@ -155,15 +163,15 @@ TEST(Parse, block_and_io_sizes_keep_their_limits) {
                "from 4096 to 33554432, a multiple of 4096");
 }
 
-TEST(Parse, A73_sizes_in_a_config) {
+TEST(ParseTest, A73_SizesInAConfig) {
   for (const std::string_view text : {"1M", "1MB", "1m", "1 MiB", "1Mx", "M", ""}) {
     const std::string message = refusal(one_device("", fmt::format("\"size\": \"{}\"", text)));
-    EXPECT_HAS(message, "x.json:1:51: devices[0].target.size: expected");
+    EXPECT_HAS(message, "x.json:1:50: devices[0].target.size: expected");
     EXPECT_HAS(message, fmt::format("\"{}\"", text));
   }
 }
 
-TEST(Parse, unknown_keys_are_refused_with_the_nearest_known_one) {
+TEST(ParseTest, UnknownKeysAreRefusedWithTheNearestKnownOne) {
   EXPECT_HAS(refusal(R"({"device": []})"),
              "x.json:1:2: device: expected a known key, found \"device\"; did you mean \"devices\"?");
   EXPECT_HAS(refusal(one_device("\"dept\": 1")),
@@ -174,7 +182,7 @@ TEST(Parse, unknown_keys_are_refused_with_the_nearest_known_one) {
   EXPECT_HAS(refusal(R"({"devices": [{"target": {"type": "nul", "size": 1}}]})"), "did you mean \"null\"?");
 }
 
-TEST(Parse, what_is_required_is_asked_for) {
+TEST(ParseTest, WhatIsRequiredIsAskedFor) {
   EXPECT_HAS(refusal(R"({"devices": [{}]})"), "x.json:1:14: devices[0].target: expected a target object");
   EXPECT_HAS(refusal(R"({"devices": [{"target": {}}]})"),
              "devices[0].target.type: expected one of null, file");
@@ -182,7 +190,7 @@ TEST(Parse, what_is_required_is_asked_for) {
              "devices[0].target.target: expected a target object");
 }
 
-TEST(Parse, all_independent_problems_come_at_once) {
+TEST(ParseTest, AllIndependentProblemsComeAtOnce) {
   const std::string message = refusal(
       "{\"devices\": [\n{\"target\": {\"type\": \"null\", \"size\": 1}, \"depth\": 0},\n{\"x\": 1}]}");
   EXPECT_HAS(message, "x.json:2:37: devices[0].target.size");
@@ -191,14 +199,14 @@ TEST(Parse, all_independent_problems_come_at_once) {
   EXPECT_HAS(message, "\nx.json:3:1: devices[1].target");
 }
 
-TEST(Parse, the_number_of_problems_told_is_bounded) {
+TEST(ParseTest, TheNumberOfProblemsToldIsBounded) {
   std::string keys;
   for (int i = 0; i < 50'000; ++i) keys += fmt::format(", \"unknown{}\": 0", i);
   EXPECT_LT(refusal("{\"devices\": []" + keys + "}").size(), 10'000U);
   EXPECT_LT(refusal(one_device("\"depth\": 1" + keys)).size(), 10'000U);
 }
 
-TEST(Parse, names_and_ids_are_distinct) {
+TEST(ParseTest, NamesAndIdsAreDistinct) {
   const auto two = [](std::string_view a, std::string_view b) {
     constexpr std::string_view target = R"("target": {"type": "null", "size": 512})";
     return fmt::format("{{\"devices\": [{{{}, {}}},\n{{{}, {}}}]}}", a, target, b, target);
@@ -209,7 +217,7 @@ TEST(Parse, names_and_ids_are_distinct) {
   EXPECT_HAS(refusal(two(R"("id": 1)", R"("id": 1)")), "x.json:2:8: devices[1].id");
 }
 
-TEST(Parse, names_keep_to_their_characters) {
+TEST(ParseTest, NamesKeepToTheirCharacters) {
   for (const std::string& good : {std::string("a"), std::string("0a"), std::string("pvc-1f.x_Y"),
                                   std::string(64, 'a'), std::string("ublkb")})
     EXPECT_EQ(refusal(one_device("\"name\": \"" + good + "\"")), "") << good;
@@ -222,7 +230,7 @@ TEST(Parse, names_keep_to_their_characters) {
   }
 }
 
-TEST(Parse, a_tag_set_that_is_named_must_exist) {
+TEST(ParseTest, ATagSetThatIsNamedMustExist) {
   EXPECT_HAS(refusal(one_device(R"("tag_set": "s")")),
              "devices[0].tag_set: expected the name of a tag set, found \"s\"; add it to tag_sets");
   EXPECT_HAS(
@@ -231,21 +239,21 @@ TEST(Parse, a_tag_set_that_is_named_must_exist) {
       "there are t");
 }
 
-TEST(Parse, a_shared_tag_set_decides_the_queues) {
+TEST(ParseTest, ASharedTagSetDecidesTheQueues) {
   EXPECT_HAS(
       refusal(
           R"({"tag_sets": {"s": {}}, "devices": [{"tag_set": "s", "queues": 2, "target": {"type": "null", "size": 512}}]})"),
       "devices[0].queues: expected no queues in a device of tag set \"s\"");
 }
 
-TEST(Parse, a_private_tag_set_cannot_have_the_name_of_a_shared_one) {
+TEST(ParseTest, APrivateTagSetCannotHaveTheNameOfASharedOne) {
   EXPECT_HAS(
       refusal(
           R"({"tag_sets": {"s": {}}, "devices": [{"name": "s", "target": {"type": "null", "size": 512}}]})"),
       "devices[0].name: expected a name that no tag set has");
 }
 
-TEST(Parse, devices_and_slots_of_a_set_keep_to_its_limits) {
+TEST(ParseTest, DevicesAndSlotsOfASetKeepToItsLimits) {
   const auto config = [](std::string_view limits, int devices) {
     std::string list;
     for (int i = 0; i < devices; ++i)
@@ -262,7 +270,7 @@ TEST(Parse, devices_and_slots_of_a_set_keep_to_its_limits) {
              "tag_sets.s: expected at most devices_max = 2 devices");
 }
 
-TEST(ParseDevice, reads_one_device_without_a_file_name) {
+TEST(ParseDeviceTest, ReadsOneDeviceWithoutAFileName) {
   const auto device = parse_device(
       R"({"name": "a", "tag_set": "s", "target": {"type": "null", "size": "1GiB"}})", "", test_types());
   ASSERT_TRUE(device) << device.error().text();
@@ -296,7 +304,7 @@ struct BothWays {
   std::string standard_input;
 };
 
-TEST(LoadConfig, A70_marks_mean_the_same_from_file_and_standard_input) {
+TEST(LoadConfigTest, A70_MarksMeanTheSameFromFileAndStandardInput) {
   using namespace std::string_literals;
   for (const std::string& text : {"{}"s, "\xef\xbb\xbf{}"s, "\xff\xfe{\0}\0"s, "\xef\xbb\xbf"s, ""s,
                                   std::string(json_bytes_max + 1, ' ')}) {
@@ -306,7 +314,7 @@ TEST(LoadConfig, A70_marks_mean_the_same_from_file_and_standard_input) {
   }
 }
 
-TEST(LoadConfig, what_cannot_be_read_is_named) {
+TEST(LoadConfigTest, WhatCannotBeReadIsNamed) {
   const auto missing = load_config("/nowhere/ublkd.json", test_types());
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().kind, ErrorKind::not_found);

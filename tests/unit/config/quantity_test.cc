@@ -7,7 +7,9 @@
 namespace ublkd {
 namespace {
 
-TEST(Quantity, A73_each_suffix_has_one_exact_meaning) {
+using namespace config_test;
+
+TEST(QuantityTest, A73_EachSuffixHasOneExactMeaning) {
   const std::pair<std::string_view, std::uint64_t> table[] = {
       {"0B", 0},
       {"512B", 512},
@@ -26,7 +28,7 @@ TEST(Quantity, A73_each_suffix_has_one_exact_meaning) {
   }
 }
 
-TEST(Quantity, A73_every_other_form_is_refused) {
+TEST(QuantityTest, A73_EveryOtherFormIsRefused) {
   for (const std::string_view text :
        {"1M",   "1MB",  "1m",  "1 MiB", "1Mx",   "M",     "",       "1K",    "1G",    "1GB",
         "1gib", "1mib", "1Mi", "1MIB",  " 1MiB", "1MiB ", "1.5GiB", "-1MiB", "+1MiB", "01MiB",
@@ -38,20 +40,20 @@ TEST(Quantity, A73_every_other_form_is_refused) {
   }
 }
 
-TEST(Quantity, A73_ambiguous_suffixes_come_with_both_exact_forms) {
+TEST(QuantityTest, A73_AmbiguousSuffixesComeWithBothExactForms) {
   for (const std::string_view text : {"1M", "1MB", "1m", "1mb", "1mib", "1Mi"})
     EXPECT_HAS(parse_size_bytes(text).error().advice, "write \"1MiB\" (1048576 bytes) or 1000000");
   EXPECT_HAS(parse_size_bytes("10G").error().advice, "write \"10GiB\" (10737418240 bytes) or 10000000000");
   EXPECT_HAS(parse_size_bytes("4096").error().advice, "write 4096 without quotes");
 }
 
-TEST(Quantity, sizes_beyond_64_bits_are_refused) {
+TEST(QuantityTest, SizesBeyond64BitsAreRefused) {
   for (const std::string_view text : {"16384PiB", "18446744073709551616B", "99999999999999999999PiB"})
     EXPECT_HAS(parse_size_bytes(text).error().advice, "below 2^64");
 }
 
 // Each unit up to the last count that fits, and one more.
-TEST(Quantity, overflow_is_found_exactly) {
+TEST(QuantityTest, OverflowIsFoundExactly) {
   for (const QuantityUnit& unit : size_units()) {
     const std::uint64_t count = ~std::uint64_t{0} / unit.factor;
     EXPECT_EQ(*parse_size_bytes(std::to_string(count) + std::string(unit.suffix)), count * unit.factor);
@@ -61,7 +63,7 @@ TEST(Quantity, overflow_is_found_exactly) {
   }
 }
 
-TEST(Quantity, durations_are_nanoseconds) {
+TEST(QuantityTest, DurationsAreNanoseconds) {
   EXPECT_EQ(*parse_duration_ns("7ns"), 7U);
   EXPECT_EQ(*parse_duration_ns("10us"), 10'000U);
   EXPECT_EQ(*parse_duration_ns("1ms"), 1'000'000U);
@@ -71,7 +73,7 @@ TEST(Quantity, durations_are_nanoseconds) {
     EXPECT_FALSE(parse_duration_ns(text)) << text;
 }
 
-TEST(Text, the_nearest_word_is_close_or_none) {
+TEST(TextTest, TheNearestWordIsCloseOrNone) {
   const std::string_view known[] = {"size", "path", "create", "offset"};
   EXPECT_EQ(nearest_word("sise", known), "size");
   EXPECT_EQ(nearest_word("creat", known), "create");
@@ -80,7 +82,7 @@ TEST(Text, the_nearest_word_is_close_or_none) {
   EXPECT_EQ(nearest_word(std::string(100'000, 'x'), known), "");
 }
 
-TEST(Text, quoting_gives_one_line_of_valid_utf8) {
+TEST(TextTest, QuotingGivesOneLineOfValidUtf8) {
   EXPECT_EQ(in_quotes("a\nb\x7f\xff"), "\"a\\x0ab\\x7f\\xff\"");
   EXPECT_EQ(in_quotes("\xc3\xa4"), "\"\xc3\xa4\"");
   EXPECT_LT(in_quotes(std::string(1000, 'x')).size(), 70U);
