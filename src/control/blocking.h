@@ -20,27 +20,26 @@ namespace ublkd {
 template <typename T>
 Task<Result<T>> run_blocking(asio::io_context& io, std::string what, std::chrono::milliseconds limit,
                              std::function<Result<T>()> f) {
+  // Outlives whoever ends first, so it holds nothing of io's.
   struct Shared {
-    explicit Shared(asio::io_context& context) : event(context), post_to(&context) {}
-    Event event;
     std::optional<Result<T>> result;
-    // Taken by whoever comes first: the thread, to post its result, or the waiter, to give up.
-    // Acquire-release, so that the giver-up knows no post follows.
+    Event* event = nullptr;  // the waiter's; valid for whoever took post_to
+    // Taken by whoever comes first: the thread, to post that it is done, or the waiter, to give up.
+    // Acquire-release, so that the giver-up knows no post follows, and the result is seen.
     std::atomic<asio::io_context*> post_to;
   };
-  auto shared = std::make_shared<Shared>(io);
-  std::thread([shared, f = std::move(f)]() mutable {
-    auto result = std::make_shared<Result<T>>(f());
+  Event event(io);
+  auto shared = std::make_shared<Shared>();
+  shared->event = &event;
+  shared->post_to.store(&io, std::memory_order_relaxed);  // before the thread starts
+  std::thread([shared, f = std::move(f)] {
+    shared->result = f();
     asio::io_context* context = shared->post_to.exchange(nullptr, std::memory_order_acq_rel);
-    if (context == nullptr) return;
-    asio::post(*context, [shared, result] {
-      shared->result = std::move(*result);
-      shared->event.notify();
-    });
+    if (context != nullptr) asio::post(*context, [shared] { shared->event->notify(); });
   }).detach();
-  bool done = co_await shared->event.wait_until(after(limit));
+  bool done = co_await event.wait_until(after(limit));
   if (!done && shared->post_to.exchange(nullptr, std::memory_order_acq_rel) == nullptr)
-    done = co_await shared->event.wait_until(Deadline::max());  // the post is on its way
+    done = co_await event.wait_until(Deadline::max());  // the post is on its way
   if (!done)
     co_return fail(ErrorKind::timeout, what, "",
                    "no answer within " + std::to_string(limit.count()) + " ms; it may still happen");

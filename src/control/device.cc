@@ -12,7 +12,8 @@
 
 #include "base/log.h"
 #include "control/blocking.h"
-#include "control/holders.h"
+#include "control/device_lane.h"
+#include "control/params.h"
 
 namespace ublkd {
 
@@ -24,54 +25,9 @@ constexpr auto open_backing_deadline = 120s;  // preallocating a large file take
 constexpr auto node_deadline = 10s;           // for udev to be done with a fresh node
 constexpr auto node_retry = 20ms;
 constexpr std::uint64_t io_bytes_default = 512 * 1024;
-constexpr auto stop_grace = 5s;  // for requests in flight, before they are aborted
 constexpr auto scheduler_deadline = 5s;
-constexpr std::uint64_t feature_safe_stop = 1ull << 17;
-
-std::uint8_t shift_of(std::uint64_t power_of_two) {
-  return static_cast<std::uint8_t>(std::countr_zero(power_of_two));
-}
-
-std::string disk_name(const abi::DevInfo& info) { return "ublkb" + std::to_string(info.dev_id); }
-
-abi::Params params_of(const Geometry& g) {
-  abi::Params p{};
-  p.len = sizeof p;
-  p.types = abi::param_basic | abi::param_dma_align;
-  p.basic.attrs = (g.read_only ? abi::attr_read_only : 0) | (g.rotational ? abi::attr_rotational : 0) |
-                  (g.volatile_cache ? abi::attr_volatile_cache : 0) | (g.fua ? abi::attr_fua : 0);
-  p.basic.logical_bs_shift = shift_of(g.logical_block_bytes);
-  p.basic.physical_bs_shift = shift_of(g.physical_block_bytes);
-  p.basic.io_min_shift = shift_of(std::bit_ceil(std::max(g.io_min_bytes, g.logical_block_bytes)));
-  // The kernel takes a shift, so none is said as the smallest unit.
-  p.basic.io_opt_shift = g.io_opt_bytes == 0 ? p.basic.io_min_shift : shift_of(std::bit_floor(g.io_opt_bytes));
-  p.basic.max_sectors = g.io_bytes_max >> sector_shift;
-  p.basic.dev_sectors = g.size_bytes >> sector_shift;
-  p.dma.alignment = g.dma_alignment;
-  if (!g.read_only && (g.discard_bytes_max != 0 || g.write_zeroes_bytes_max != 0)) {
-    p.types |= abi::param_discard;
-    p.discard.discard_granularity = g.discard_granularity_bytes;
-    p.discard.max_discard_sectors = static_cast<std::uint32_t>(g.discard_bytes_max >> sector_shift);
-    p.discard.max_write_zeroes_sectors = static_cast<std::uint32_t>(g.write_zeroes_bytes_max >> sector_shift);
-    p.discard.max_discard_segments = 1;
-  }
-  return p;
-}
 
 }  // namespace
-
-// One queue of the device and the hardware queue that serves it.
-struct Device::Lane {
-  Lane(HwQueue& h, std::unique_ptr<DeviceQueue> q, asio::io_context& io)
-      : hw(h), dq(std::move(q)), attach_done(io), ended(io) {}
-  HwQueue& hw;
-  std::unique_ptr<DeviceQueue> dq;
-  Event attach_done;
-  Result<void> attach_result;
-  Event ended;
-  std::int32_t end_error = 0;
-  bool attached = false;
-};
 
 Device::Device(ControlEnvironment& env, DeviceConfig config, TagSet& set)
     : env_(env), config_(std::move(config)), set_(set), named_by_kernel_(config_.name.empty()) {
@@ -87,7 +43,7 @@ void Device::become(LifeState to) {
 }
 
 std::string Device::path() const {
-  return state_ < LifeState::attaching || state_ == LifeState::gone ? std::string{} : "/dev/" + disk_name(info_);
+  return state_ < LifeState::attaching || state_ == LifeState::gone ? std::string{} : "/dev/" + disk_name();
 }
 
 std::vector<const DeviceQueue*> Device::queues() const {
@@ -194,7 +150,7 @@ Task<Result<void>> Device::add_to_kernel() {
     co_return Unexpected(std::move(explained));
   }
   info_ = command->buffer_as<abi::DevInfo>();
-  if (named_by_kernel_) config_.name = disk_name(info_);
+  if (named_by_kernel_) config_.name = disk_name();
   if (flags_dropped() != 0)
     log_notice("device {}: kernel does not have flags {:#x}", config_.name, flags_dropped());
   if (info_.nr_hw_queues < lanes)
@@ -327,7 +283,7 @@ Task<Result<void>> Device::start_in_kernel() {
 // A failure here costs speed, not data: it is said, and the device serves. Changing the scheduler
 // waits for the requests in flight, so it is done off this thread.
 Task<void> Device::choose_scheduler() {
-  const std::string attribute = "/sys/block/" + disk_name(info_) + "/queue/scheduler";
+  const std::string attribute = "/sys/block/" + disk_name() + "/queue/scheduler";
   if (config_.scheduler != "kernel") {
     const std::string wanted = config_.scheduler;
     std::function<Result<bool>()> write = [attribute, wanted]() -> Result<bool> {
@@ -344,124 +300,6 @@ Task<void> Device::choose_scheduler() {
   const auto open = text->find('['), close = text->find(']');
   scheduler_ = open < close && close != std::string::npos ? text->substr(open + 1, close - open - 1)
                                                           : text->substr(0, text->find('\n'));
-}
-
-// --- stop -------------------------------------------------------------------------------------
-
-Task<Result<void>> Device::stop(StopMode mode) {
-  if (state_ < LifeState::live) {
-    cancel_ = true;
-    if (state_ == LifeState::configured) co_return Result<void>{};
-    fail_lanes();
-    const bool ended = co_await start_ended_->wait_until(after(open_backing_deadline));
-    if (!ended) co_return fail(ErrorKind::timeout, "stop device", config_.name, "its start does not end");
-    if (state_ == LifeState::gone) co_return Result<void>{};
-  }
-  if (state_ == LifeState::gone) co_return Result<void>{};
-  if (state_ == LifeState::stopping || state_ == LifeState::deleting)
-    co_return fail(ErrorKind::busy, "delete device", config_.name, "it is being deleted already");
-  become(LifeState::stopping);
-  auto stopped = co_await stop_in_kernel(mode);
-  if (!stopped) {
-    become(stopped.error().kind == ErrorKind::busy ? LifeState::live : LifeState::stuck);
-    co_return stopped;
-  }
-  co_return co_await clean_up();
-}
-
-// Everything after a failed start or a stop: from where the device is to gone.
-Task<Result<void>> Device::clean_up() {
-  if (state_ == LifeState::opening || state_ == LifeState::adding) {
-    target_.reset();
-    become(LifeState::gone);
-    co_return Result<void>{};
-  }
-  if (state_ == LifeState::attaching || state_ == LifeState::starting) {
-    become(LifeState::stopping);
-    auto stopped = co_await stop_in_kernel(StopMode::force);
-    if (!stopped) {
-      become(LifeState::stuck);
-      co_return stopped;
-    }
-  }
-  auto ended = co_await await_lanes_ended();
-  if (!ended) {
-    become(LifeState::stuck);
-    co_return ended;
-  }
-  become(LifeState::deleting);
-  drop_lanes();
-  auto deleted = co_await delete_in_kernel();
-  if (!deleted) {
-    become(LifeState::stuck);
-    co_return deleted;
-  }
-  target_.reset();
-  become(LifeState::gone);
-  co_return Result<void>{};
-}
-
-// STOP_DEV waits for the requests in flight; what a target does not end by itself is aborted after
-// a grace, so that the wait is bounded.
-Task<Result<void>> Device::stop_in_kernel(StopMode mode) {
-  const bool try_only = mode == StopMode::if_idle && (env_.features & feature_safe_stop) != 0;
-  if (mode == StopMode::if_idle) {
-    const auto holders = block_device_holders(path(), disk_name(info_));
-    if (!holders.empty()) {
-      std::string who;
-      for (const std::string& h : holders) who += (who.empty() ? "" : ", ") + h;
-      co_return fail(ErrorKind::busy, "delete device", config_.name + " (" + path() + ")",
-                     "in use: " + who + "; end that first, or use --force");
-    }
-  }
-  const auto command = env_.ring->send({.name = try_only ? "TRY_STOP_DEV" : "STOP_DEV",
-                                        .op = try_only ? abi::u_cmd_try_stop_dev : abi::u_cmd_stop_dev,
-                                        .device_id = info_.dev_id});
-  auto result = co_await command->wait(stop_grace);
-  if (!result && result.error().kind == ErrorKind::timeout) {
-    log_warning("device {}: requests in flight {} s after STOP_DEV; aborting them", config_.name, stop_grace.count());
-    fail_lanes();
-    result = co_await command->wait(control_deadline);
-  }
-  if (!result && result.error().kind == ErrorKind::busy)
-    co_return fail(ErrorKind::busy, "delete device", config_.name + " (" + path() + ")",
-                   "somebody has it open; end that first, or use --force");
-  // ENODEV: it was stopped before.
-  if (!result && result.error().errno_value != ENODEV) co_return Unexpected(result.error());
-  co_return Result<void>{};
-}
-
-Task<Result<void>> Device::await_lanes_ended() {
-  for (const auto& lane : lanes_) {
-    if (!lane->attached) continue;
-    const bool ended = co_await lane->ended.wait_until(after(control_deadline));
-    if (!ended)
-      co_return fail(ErrorKind::timeout, "stop device", config_.name,
-                     std::to_string(lane->dq->slots_out()) + " commands of queue " +
-                         std::to_string(lane->hw.spec().index) + " did not come back");
-    lane->attached = false;
-  }
-  co_return Result<void>{};
-}
-
-void Device::drop_lanes() {
-  for (const auto& lane : lanes_) lane->hw.release(*lane->dq);
-  lanes_.clear();
-  desc_maps_.clear();
-  char_node_.reset();
-}
-
-Task<Result<void>> Device::delete_in_kernel() {
-  const auto command =
-      env_.ring->send({.name = "DEL_DEV", .op = abi::u_cmd_del_dev, .device_id = info_.dev_id});
-  const auto result = co_await command->wait(control_deadline);
-  if (!result && result.error().errno_value != ENODEV) co_return Unexpected(result.error());
-  co_return Result<void>{};
-}
-
-void Device::fail_lanes() {
-  for (const auto& lane : lanes_)
-    if (lane->attached) lane->hw.fail_device(*lane->dq);
 }
 
 }  // namespace ublkd

@@ -68,6 +68,7 @@ class Device {
  private:
   struct Lane;
 
+  [[nodiscard]] std::string disk_name() const { return "ublkb" + std::to_string(info_.dev_id); }
   void become(LifeState to);
   Task<Result<void>> start_steps();
   Task<Result<void>> open_backing();

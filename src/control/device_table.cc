@@ -97,6 +97,7 @@ Task<Result<const Device*>> DeviceTable::add(DeviceConfig config, bool keep_fail
     co_return Unexpected(started.error());
   }
   entry->name = entry->device->config().name;
+  if (entry->private_set != nullptr) entry->private_set->rename(entry->name);
   const Device& d = *entry->device;
   log_info("device {}: {} live: {} target, {} bytes, {} queue(s) x {} slots, tag set {}", entry->name, d.path(),
            d.config().target.type, d.geometry().size_bytes, d.info().nr_hw_queues, d.info().queue_depth,

@@ -23,6 +23,9 @@ class TagSet {
   [[nodiscard]] const TagSetConfig& config() const { return config_; }
   [[nodiscard]] const std::vector<std::unique_ptr<HwQueue>>& hw_queues() const { return hw_queues_; }
 
+  // A private set takes the name that the kernel gave its device.
+  void rename(std::string name) { config_.name = std::move(name); }
+
   // Devices attached now; refused beyond config().devices_max by the table.
   std::uint32_t devices = 0;
 

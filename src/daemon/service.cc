@@ -45,26 +45,43 @@ Task<Result<json>> DaemonService::add(json args) {
   co_return device_status(*entry);
 }
 
-Task<Result<json>> DaemonService::del(json args) {
-  const bool force = args.value("force", false);
-  const StopMode mode = force ? StopMode::force : StopMode::if_idle;
+// The devices that `del` names; error when args are not of its form.
+Result<std::vector<std::string>> DaemonService::devices_to_delete(const json& args) const {
   std::vector<std::string> which;
-  if (args.value("all", false)) {
+  if (args.value("all", json(false)) == json(true)) {
     for (const auto& e : table_.entries()) which.push_back(e->name);
-  } else if (args.contains("devices")) {
-    for (const json& d : args["devices"]) which.push_back(d.get<std::string>());
-  } else {
-    co_return bad_args("del", "args.devices (a list) or args.all is missing");
+    return which;
   }
+  const auto devices = args.find("devices");
+  if (devices == args.end() || !devices->is_array())
+    return bad_args("del", "args.devices (a list of names, numbers or paths) or args.all is missing");
+  for (const json& d : *devices) {
+    if (!d.is_string()) return bad_args("del", "args.devices holds " + d.dump() + ", expected strings");
+    which.push_back(d.get<std::string>());
+  }
+  return which;
+}
+
+// Goes on after a device that cannot be deleted; the error then names what was deleted all the same.
+Task<Result<json>> DaemonService::del(json args) {
+  const auto which = devices_to_delete(args);
+  if (!which) co_return Unexpected(which.error());
+  const StopMode mode = args.value("force", json(false)) == json(true) ? StopMode::force : StopMode::if_idle;
   json deleted = json::array(), absent = json::array();
-  for (const std::string& w : which) {
+  Result<void> first;
+  for (const std::string& w : *which) {
     const auto removed = co_await table_.remove(w, mode);
     if (removed)
       deleted.push_back(w);
     else if (removed.error().kind == ErrorKind::not_found)
       absent.push_back(w);
-    else
-      co_return Unexpected(removed.error());
+    else if (first)
+      first = removed;
+  }
+  if (!first) {
+    Error error = first.error();
+    if (!deleted.empty()) error.advice += " (deleted all the same: " + deleted.dump() + ")";
+    co_return Unexpected(std::move(error));
   }
   co_return json{{"deleted", deleted}, {"absent", absent}};
 }

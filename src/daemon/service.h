@@ -17,6 +17,7 @@ class DaemonService final : public api::Service {
  private:
   Task<Result<nlohmann::json>> add(nlohmann::json args);
   Task<Result<nlohmann::json>> del(nlohmann::json args);
+  Result<std::vector<std::string>> devices_to_delete(const nlohmann::json& args) const;
   Result<nlohmann::json> list(const nlohmann::json& args) const;
   nlohmann::json daemon_status() const;
 

@@ -21,9 +21,9 @@ void Dispatcher::make_ready(DeviceState& device) {
 void Dispatcher::dispatch(RequestList& done, RequestList& reaped, std::uint64_t now_ns) {
   reap(done, reaped);
   while (waiting_ > 0 && pool_.free() > 0) {
-    const bool progress = run_granted(now_ns);
+    const bool more = run_granted(now_ns);
     reap(done, reaped);
-    if (!progress) break;
+    if (!more) break;
   }
   unlink_idle();
 }
@@ -77,21 +77,21 @@ std::uint32_t Dispatcher::grant(std::uint64_t now_ns) {
   return grant_first_come(pool_.free());
 }
 
-// One pass over the ready devices; false when no target took anything.
+// One pass over the ready devices; false when no device was granted anything. A device that declined
+// counts: the tags it gave back are the next one's.
 bool Dispatcher::run_granted(std::uint64_t now_ns) {
   std::uint32_t left = grant(now_ns);
+  const bool granted = left > 0;
   TagBatch batch;
-  bool taken = false;
   for (DeviceState* d = ready_head_; d != nullptr; d = d->next_ready) {
     if (d->granted == 0) continue;
     RequestList list = start(*d, batch, left);
     d->target->queue_rqs(list);
     count_taken(*d, d->granted - list.size());
-    taken |= list.size() < d->granted;
     if (!list.empty()) take_back(*d, list, now_ns);
   }
   UBLKD_CHECK(left == 0 && batch.empty());
-  return taken;
+  return granted;
 }
 
 // Gives the device's granted requests their tags. left: tags still to be taken for this pass, over

@@ -56,10 +56,10 @@ std::int32_t DeviceQueue::read_descriptor(Request& rq) const {
   const abi::IoDesc desc = descs_[raw(rq.slot)];  // one copy: shared with the kernel
   const std::uint32_t op = desc.op_flags & abi::io_op_mask;
   if (op >= kernel_ops) return -EOPNOTSUPP;
-  const std::uint8_t flags = static_cast<std::uint8_t>((desc.op_flags & abi::io_f_fua) != 0 ? request_flag::fua : 0) |
-                             static_cast<std::uint8_t>((desc.op_flags & abi::io_f_nounmap) != 0 ? request_flag::no_unmap : 0);
+  const unsigned flags = ((desc.op_flags & abi::io_f_fua) != 0 ? request_flag::fua : 0u) |
+                         ((desc.op_flags & abi::io_f_nounmap) != 0 ? request_flag::no_unmap : 0u);
   rq.op = kernel_op_table[op].op;
-  rq.flags = flags & kernel_op_table[op].flags_kept;
+  rq.flags = static_cast<std::uint8_t>(flags & kernel_op_table[op].flags_kept);
   if (op == abi::io_op_flush) {
     rq.offset_bytes = 0;
     rq.length_bytes = 0;

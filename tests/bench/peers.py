@@ -3,6 +3,7 @@
 
   build/peers/kublk      the kernel's own ublk test server (linux-source-7.3, tools/testing/selftests/ublk)
   build/peers/io_uring   fio's t/io_uring, the load that costs least
+  build/peers/*.version  what each was built from
 
 `peers.py` makes what is missing and prints both paths. Each is made in a folder of its own and moved into place whole.
 """
@@ -50,7 +51,7 @@ def build_liburing(work, log):
 
 
 def unpack_kernel_parts(work, log):
-    """Returns (the self-test's folder, the kernel's user headers)."""
+    """Returns (the self-test's folder, the kernel's user headers, the kernel's version)."""
     suite = apt.Suite(KERNEL_SUITE, work / "apt-kernel")
     suite.update()
     suite.unpack([KERNEL_SOURCE, "linux-libc-dev"], work)
@@ -62,17 +63,19 @@ def unpack_kernel_parts(work, log):
     headers = [path for path in glob.glob(f"{work}/usr/**/linux/ublk_cmd.h", recursive=True) if "/src/" not in path]
     if not headers:
         raise Failure(f"linux-libc-dev of {KERNEL_SUITE} has no linux/ublk_cmd.h")
-    return work / "tools/testing/selftests/ublk", Path(headers[0]).parents[1]
+    return work / "tools/testing/selftests/ublk", Path(headers[0]).parents[1], suite.version(KERNEL_SOURCE)
 
 
 def build_kublk(work, log):
+    """Builds it as work/out; returns what it is made from."""
     liburing = build_liburing(work, log)
-    source, headers = unpack_kernel_parts(work, log)
+    source, headers, kernel_version = unpack_kernel_parts(work, log)
     machine = subprocess.run(["gcc", "-print-multiarch"], capture_output=True, text=True, check=True).stdout.strip()
     includes = [f"-I{liburing}/include", f"-I{headers}", f"-I{headers}/{machine}"]
     sources = sorted(path for path in source.glob("*.c") if path.name != "metadata_size.c")
     call(["gcc", "-O2", "-g1", "-w", "-D_GNU_SOURCE", *includes, "-o", work / "out", *sources,
           liburing / "liburing.a", "-lpthread"], source, log)
+    return f"{kernel_version} with {liburing.parent.name}"
 
 
 def build_io_uring(work, log):
@@ -82,6 +85,7 @@ def build_io_uring(work, log):
     call(["./configure", "--disable-native"], source, log)
     call(["make", f"-j{os.cpu_count()}", "t/io_uring"], source, log)
     shutil.copy2(source / "t/io_uring", work / "out")
+    return source.name
 
 
 def make(name, build):
@@ -93,7 +97,8 @@ def make(name, build):
             return target
         log.unlink(missing_ok=True)
         with step(f"build peer {name}"), tempfile.TemporaryDirectory(prefix=f".{name}-", dir=PEERS) as work:
-            build(Path(work), log)
+            made_from = build(Path(work), log)
+            target.with_suffix(".version").write_text(made_from + "\n", encoding="utf-8")
             (Path(work) / "out").rename(target)
     return target
 
@@ -104,6 +109,12 @@ def kublk():
 
 def io_uring():
     return make("io_uring", build_io_uring)
+
+
+def version(name):
+    """What a peer was built from."""
+    path = PEERS / f"{name}.version"
+    return path.read_text(encoding="utf-8").strip() if path.exists() else "of unknown version"
 
 
 def main():

@@ -1,0 +1,222 @@
+"""Backings and servers inside the guest: each is started on a backing, has a block device, and goes away whole."""
+
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import process
+from progress import Failure
+
+# In the guest's own time, which runs ahead while a guest under icount waits for its disk: the harness has the limit.
+TIMEOUT_S = 1800
+DEPTH = 128
+FILE_BYTES = 64 << 20
+NULL_BYTES = 250 << 30
+NULLB = Path("/sys/kernel/config/nullb")
+TMPFS = Path("/tmp/bench")
+numbers = itertools.count()
+
+
+def call(*words):
+    done = subprocess.run([str(word) for word in words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=TIMEOUT_S, check=False)
+    if done.returncode:
+        raise Failure(f"{' '.join(map(str, words))}: status {done.returncode}: {(done.stderr or done.stdout).strip()}")
+    return done.stdout
+
+
+def prepare():
+    """Loads the drivers and makes the folders of backings."""
+    call("modprobe", "null_blk", "nr_devices=0")
+    call("modprobe", "loop", "max_loop=0")
+    if not NULLB.exists():
+        call("mount", "-t", "configfs", "none", "/sys/kernel/config")
+    TMPFS.mkdir(parents=True, exist_ok=True)
+
+
+def wait_for(condition, what):
+    if not process.wait_until(condition, TIMEOUT_S):
+        raise Failure(f"{what}: not after {TIMEOUT_S} s")
+
+
+def use_no_scheduler(device):
+    """A one-queue device is given mq-deadline by the kernel, which would be measured with it."""
+    attribute = Path("/sys/block", Path(device).name, "queue/scheduler")
+    attribute.write_text("none", encoding="ascii")
+    if "[none]" not in attribute.read_text(encoding="ascii"):
+        raise Failure(f"{attribute} does not take none")
+
+
+class NullBlk:
+    """A null_blk device of its own. Kept: one that keeps what is written, for content checks."""
+
+    def __init__(self, kept):
+        self.folder = NULLB / f"bench{next(numbers)}"
+        self.folder.mkdir()
+        values = {"size": FILE_BYTES >> 20 if kept else NULL_BYTES >> 20, "memory_backed": int(kept), "irqmode": 0,
+                  "queue_mode": 2, "submit_queues": 1, "hw_queue_depth": DEPTH, "blocksize": 512, "power": 1}
+        for name, value in values.items():
+            (self.folder / name).write_text(str(value), encoding="ascii")
+        self.path = f"/dev/{self.folder.name}"
+        wait_for(Path(self.path).exists, self.path)
+        use_no_scheduler(self.path)
+
+    def stop(self):
+        (self.folder / "power").write_text("0", encoding="ascii")
+        self.folder.rmdir()
+
+
+class TmpfsFile:
+    """A file on tmpfs; the content check fills it."""
+
+    def __init__(self):
+        self.path = str(TMPFS / f"file{next(numbers)}")
+        with open(self.path, "wb") as out:
+            out.truncate(FILE_BYTES)
+
+    def stop(self):
+        os.unlink(self.path)
+
+
+class Zeroes:
+    """No backing."""
+    path = ""
+
+    def stop(self):
+        pass
+
+
+def make_backing(kind, kept):
+    return {"null_blk": lambda: NullBlk(kept), "tmpfs": TmpfsFile, "zeroes": Zeroes}[kind]()
+
+
+class Bare:
+    """The backing itself, nobody in between."""
+
+    def __init__(self, row, backing, places):
+        self.device = backing.path
+
+    def facts(self):
+        return {}
+
+    def stop(self):
+        pass
+
+
+class Loop:
+    """The kernel's loop device with direct I/O."""
+
+    def __init__(self, row, backing, places):
+        self.device = call("losetup", "--find", "--show", "--direct-io=on", backing.path).strip()
+        use_no_scheduler(self.device)
+
+    def facts(self):
+        name = Path(self.device).name
+        return {"direct": int(Path(f"/sys/block/{name}/loop/dio").read_text(encoding="ascii"))}
+
+    def stop(self):
+        call("losetup", "--detach", self.device)
+
+
+class Kublk:
+    """The kernel's own ublk test server."""
+
+    def __init__(self, row, backing, places):
+        self.binary = places["kublk"]
+        target = ["loop", backing.path] if backing.path else ["null"]
+        output = call(self.binary, "add", "-t", target[0], "-q", 1, "-d", DEPTH, *row.words, *target[1:])
+        found = re.search(r"dev id (\d+)", output)
+        if not found:
+            raise Failure(f"kublk add: no device id in: {output}")
+        self.number = found.group(1)
+        self.device = f"/dev/ublkb{self.number}"
+        self.mode = " ".join(row.words) or "plain copy"
+        wait_for(Path(self.device).exists, self.device)
+        use_no_scheduler(self.device)
+
+    def facts(self):
+        return {"buffer_mode": self.mode}
+
+    def stop(self):
+        call(self.binary, "del", "-n", self.number)
+
+
+class Ublkd:
+    """ublkd with one device, one queue, a tag set of its own."""
+
+    def __init__(self, row, backing, places):
+        self.ublkctl = places["ublkctl"]
+        name = f"bench{next(numbers)}"
+        self.run_dir = TMPFS / f"{name}.run"
+        self.log = TMPFS / f"{name}.log"
+        config = TMPFS / f"{name}.json"
+        target = {"type": "file", "path": backing.path} if backing.path else {"type": "null", "size": NULL_BYTES}
+        device = {"name": name, "queues": 1, "depth": DEPTH, "target": target, **dict(row.settings)}
+        config.write_text(json.dumps({"devices": [device]}), encoding="utf-8")
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen([places["ublkd"], "--config", config, "--run-dir", self.run_dir],
+                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        try:
+            wait_for(self.is_live, "device live")
+        except Failure as failure:
+            self.process.kill()
+            self.process.wait()
+            raise Failure(f"{failure}; ublkd said: {self.log.read_text(encoding='utf-8', errors='replace')}") from None
+        self.device = self.list()["path"]
+
+    def list(self):
+        """The device as `ublkctl list` shows it, None while there is no answer."""
+        done = subprocess.run([self.ublkctl, "--socket", self.run_dir / "ublkd.sock", "-o", "json", "list"],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        devices = json.loads(done.stdout)["devices"] if done.returncode == 0 else []
+        return devices[0] if devices else None
+
+    def is_live(self):
+        if self.process.poll() is not None:
+            raise Failure(f"ublkd ended with status {self.process.returncode}")
+        device = self.list()
+        if device and device["state"] == "failed":
+            raise Failure(f"the device failed: {device['error']}")
+        return device and device["state"] == "live"
+
+    def facts(self):
+        device = self.list()
+        keys = ("buffer_mode", "flags", "scheduler", "queues", "depth", "facts", "leftovers", "peak")
+        return {key: device[key] for key in keys}
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(TIMEOUT_S)
+        if status or Path(self.device).exists():
+            raise Failure(f"ublkd ended with status {status}, {self.device} "
+                          f"{'is left' if Path(self.device).exists() else 'is gone'}: {self.log.read_text()}")
+
+
+SERVERS = {"bare": Bare, "loop": Loop, "kublk": Kublk, "ublkd": Ublkd}
+
+
+class Running:
+    """A row's server on a fresh backing; a context manager."""
+
+    def __init__(self, row, kept, places):
+        self.backing = make_backing(row.backing, kept)
+        try:
+            self.server = SERVERS[row.server](row, self.backing, places)
+        except BaseException:
+            self.backing.stop()
+            raise
+        self.device = self.server.device
+
+    def stop(self):
+        self.server.stop()
+        self.backing.stop()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()

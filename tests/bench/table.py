@@ -1,0 +1,69 @@
+"""The table of a benchmark run, made from the figures that the guest left."""
+
+import statistics
+
+import rows
+
+HEAD = ("row", "IOPS", "instr/IO", "ratio", "limit", "", "spread", "p50 us", "buffers")
+LEFT = {"row", "", "buffers"}
+
+
+def median_iops(found, name):
+    """Of a row's rounds; None when it was not measured."""
+    row = found["rows"].get(name)
+    return statistics.median(row["iops"]) if row and row["iops"] and not row["error"] else None
+
+
+def ratio(found, row):
+    """Cost per I/O as a multiple of the peer's."""
+    own, peer = median_iops(found, row.name), median_iops(found, row.peer)
+    return peer / own if own and peer else None
+
+
+def verdict(found, row):
+    value = ratio(found, row)
+    if not row.ratio_max or value is None:
+        return "", ""
+    # Rounded as shown: what reads 1.02 is not more than 1.02.
+    return f"{row.ratio_max:.2f}x", "ok" if round(value, 3) <= row.ratio_max else "MISSED"
+
+
+def cells(found, row):
+    figures = found["rows"][row.name]
+    rate = median_iops(found, row.name)
+    if rate is None:
+        return (row.title, "FAILED", "", "", "", "", "", "", "")
+    times = ratio(found, row)
+    spread = (max(figures["iops"]) - min(figures["iops"])) / rate
+    p50 = figures["p50_us"]
+    return (row.title, f"{rate:,.0f}", f"{1e9 / rate:,.0f}" if found["icount"] else "-",
+            f"{times:.3f}x" if times else "", *verdict(found, row), f"{100 * spread:.2f} %",
+            f"{p50:.1f}" if p50 is not None else "", figures["facts"].get("buffer_mode", ""))
+
+
+def aligned(lines):
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD))]
+    for line in lines:
+        yield "  ".join(cell.ljust(width) if name in LEFT else cell.rjust(width)
+                        for name, cell, width in zip(HEAD, line, widths)).rstrip()
+
+
+def notes(found):
+    names = found["versions"]
+    clock = ("one CPU, 1 instruction = 1 virtual ns: IOPS and us are virtual, 1e9 / IOPS is instructions per I/O of "
+             "client, kernel and server" if found["icount"] else f"{found['cpus']} CPUs, times by the clock")
+    yield f"kernel {found['kernel']}; {clock}"
+    yield "; ".join(f"{name} {version}" for name, version in names.items())
+    yield ("4 KiB random read by t/io_uring (-s32 -c32 -B1 -F1 -p0), 1 queue, depth 128, scheduler none; "
+           f"median of {found['rounds']} round(s); p50 at depth 1")
+    yield "every device was first read byte by byte into dirty buffers (null_blk rows: on one that keeps its data)"
+    yield f"made by: {found['command']}   {found['date']}"
+
+
+def render(found):
+    shown = [row for row in rows.ROWS if row.name in found["rows"]]
+    lines = [HEAD, *(cells(found, row) for row in shown)]
+    text = list(aligned(lines))
+    text.insert(1, "-" * max(map(len, text)))
+    failures = [f"{row.title}: {found['rows'][row.name]['error']}" for row in shown if found["rows"][row.name]["error"]]
+    return "\n".join(["", *text, "", *notes(found), *failures]) + "\n"

@@ -1,0 +1,95 @@
+#include "ring/ring.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/utsname.h>
+
+#include <cstdio>
+
+#include "base/clock.h"
+#include "base/fd.h"
+
+namespace ublkd {
+namespace {
+
+Ring small_ring(std::uint32_t sq, std::uint32_t cq) {
+  auto ring = Ring::make({.sq_entries = sq, .cq_entries = cq, .files = 4});
+  EXPECT_TRUE(ring.has_value()) << ring.error().text();
+  return std::move(*ring);
+}
+
+std::uint32_t reap_all(Ring& ring, std::uint32_t wanted) {
+  std::uint32_t seen = 0;
+  for (int turns = 0; seen < wanted && turns < 10'000; ++turns) {
+    EXPECT_EQ(ring.enter(1, 0, time_never_ns), 0);
+    seen += ring.for_each_cqe([](const io_uring_cqe& cqe) { EXPECT_EQ(cqe.res, 0); });
+  }
+  return seen;
+}
+
+TEST(Ring, A53_AFullSubmissionRingIsSubmittedAndUsedAgain) {
+  Ring ring = small_ring(4, 256);
+  for (int i = 0; i < 64; ++i) io_uring_prep_nop(ring.sqe());
+  EXPECT_EQ(reap_all(ring, 64), 64u);
+}
+
+TEST(Ring, A54_MoreCompletionsThanTheRingHoldsAreNotLost) {
+  Ring ring = small_ring(64, 64);
+  constexpr std::uint32_t burst = 256;
+  for (std::uint32_t i = 0; i < burst; ++i) io_uring_prep_nop(ring.sqe());
+  EXPECT_EQ(reap_all(ring, burst), burst);
+}
+
+TEST(Ring, SqesAreZeroedEachTime) {
+  Ring ring = small_ring(2, 8);
+  for (int i = 0; i < 6; ++i) {
+    io_uring_sqe* e = ring.sqe();
+    EXPECT_EQ(e->flags, 0);
+    EXPECT_EQ(e->len, 0u);
+    EXPECT_EQ(e->addr3, 0u);
+    io_uring_prep_nop(e);
+    e->len = 0;
+    e->addr3 = 0;
+    e->user_data = ~0ull;
+    EXPECT_EQ(ring.enter(1, 0, time_never_ns), 0);
+    ring.for_each_cqe([](const io_uring_cqe&) {});
+  }
+}
+
+TEST(Ring, AWaitEndsAtItsDeadline) {
+  Ring ring = small_ring(4, 8);
+  const std::uint64_t now = monotonic_ns();
+  EXPECT_EQ(ring.enter(1, now, now + 2'000'000), 0);
+  EXPECT_GE(monotonic_ns(), now + 2'000'000);
+}
+
+TEST(Ring, AClearedFileSlotIsNotUsedAnyMore) {
+  Ring ring = small_ring(4, 8);
+  Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  ASSERT_TRUE(ring.set_file(2, null.get()).has_value());
+  ASSERT_TRUE(ring.set_file(2, -1).has_value());
+  io_uring_sqe* e = ring.sqe();
+  io_uring_prep_write(e, 2, "x", 1, 0);
+  e->flags |= IOSQE_FIXED_FILE;
+  std::int32_t result = 0;
+  EXPECT_EQ(ring.enter(1, 0, time_never_ns), 0);
+  ring.for_each_cqe([&](const io_uring_cqe& cqe) { result = cqe.res; });
+  EXPECT_EQ(result, -EBADF);
+}
+
+TEST(Ring, AFileSlotOutsideTheTableIsAnError) {
+  Ring ring = small_ring(4, 8);
+  EXPECT_FALSE(ring.set_file(4, 0).has_value());
+}
+
+// Kernels from 6.13 on release a slot by itself (io_uring's node rework); older ones do not.
+TEST(Ring, SingleFileReleaseIsFoundByTrying) {
+  utsname kernel{};
+  ::uname(&kernel);
+  int major = 0, minor = 0;
+  ASSERT_EQ(std::sscanf(kernel.release, "%d.%d", &major, &minor), 2);
+  EXPECT_EQ(ring_releases_single_files(), major * 1000 + minor >= 6013);
+}
+
+}  // namespace
+}  // namespace ublkd
