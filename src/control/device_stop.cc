@@ -15,6 +15,13 @@ using namespace std::chrono_literals;
 
 constexpr auto start_end_deadline = 150s;  // longer than any step of start()
 constexpr auto stop_grace = 5s;            // for requests in flight, before they are aborted
+constexpr auto close_grace = 2s;           // for those who have the stopped device open
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string all;
+  for (const std::string& word : words) all += (all.empty() ? "" : ", ") + word;
+  return all;
+}
 
 }  // namespace
 
@@ -77,12 +84,9 @@ Task<Result<void>> Device::stop_in_kernel(StopMode mode) {
   const bool try_only = mode == StopMode::if_idle && (env_.features & abi::feature_bit(abi::Feature::safe_stop_dev)) != 0;
   if (mode == StopMode::if_idle) {
     const auto holders = block_device_holders(path(), disk_name());
-    if (!holders.empty()) {
-      std::string who;
-      for (const std::string& h : holders) who += (who.empty() ? "" : ", ") + h;
+    if (!holders.empty())
       co_return fail(ErrorKind::busy, "delete device", config_.name + " (" + path() + ")",
-                     "in use: " + who + "; end that first, or use --force");
-    }
+                     "in use: " + joined(holders) + "; end that first, or use --force");
   }
   const auto command = env_.ring->send({.name = try_only ? "TRY_STOP_DEV" : "STOP_DEV",
                                         .op = try_only ? abi::u_cmd_try_stop_dev : abi::u_cmd_stop_dev,
@@ -121,10 +125,21 @@ void Device::drop_lanes() {
   char_node_.reset();
 }
 
+// The kernel answers DEL_DEV when the last who has the stopped block device open closes it. That may
+// be never, and nothing of the device is left but its number: it is not waited for.
 Task<Result<void>> Device::delete_in_kernel() {
   const auto command =
       env_.ring->send({.name = "DEL_DEV", .op = abi::u_cmd_del_dev, .device_id = info_.dev_id});
-  const auto result = co_await command->wait(control_deadline);
+  auto result = co_await command->wait(close_grace);
+  if (!result && result.error().kind == ErrorKind::timeout) {
+    const auto holders = block_device_holders(path(), disk_name());
+    if (!holders.empty()) {
+      log_warning("device {}: deleted, but number {} stays taken until it is closed: {}", config_.name, info_.dev_id,
+                  joined(holders));
+      co_return Result<void>{};
+    }
+    result = co_await command->wait(control_deadline);
+  }
   if (!result && result.error().errno_value != ENODEV) co_return Unexpected(result.error());
   co_return Result<void>{};
 }

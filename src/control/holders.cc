@@ -41,6 +41,7 @@ void kernel_holders_of(const std::string& disk_name, std::vector<std::string>& f
 
 std::vector<std::string> processes_with_open(const std::string& path) {
   std::vector<std::string> found;
+  const std::string deleted = path + " (deleted)";  // as the kernel names it when the node is gone
   std::error_code ec;
   for (const auto& process : fs::directory_iterator("/proc", ec)) {
     const std::string pid = process.path().filename().string();
@@ -53,7 +54,7 @@ std::vector<std::string> processes_with_open(const std::string& path) {
         gone.clear();
         continue;
       }
-      if (target != path) continue;
+      if (target != path && target != deleted) continue;
       auto name = read_file("/proc/" + pid + "/comm", 64);
       const std::string comm = name && !name->empty() ? name->substr(0, name->size() - 1) : "?";
       found.push_back("pid " + pid + " (" + comm + ")");

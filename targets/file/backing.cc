@@ -169,7 +169,7 @@ Result<Backing> open_backing(const FileOptions& options, const OpenContext& cont
   auto created = create_if_asked(options, context.read_only);
   if (!created) return Unexpected(created.error());
   auto backing = open_existing(options, context);
-  if (backing) created->keep();
+  if (backing) backing->created = std::move(*created);
   return backing;
 }
 

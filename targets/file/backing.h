@@ -9,12 +9,14 @@
 //   2. begin_bytes + size_bytes was inside the backing when it was opened. It may shrink later: data
 //      that is not there is an error when it is read, never old memory.
 //   3. A descriptor opened read-only is never used for anything else, and leaves all time stamps.
+//   4. A file that was created for a device that never came to serve goes with this object.
 #pragma once
 
 #include <memory>
 #include <string>
 
 #include "base/fd.h"
+#include "targets/file/create_file.h"
 #include "targets/file/file_options.h"
 #include "targets/file/range_lock.h"
 #include "ublkd/target.h"
@@ -31,6 +33,7 @@ struct Backing {
   std::string path;
   std::shared_ptr<void> claim;
   Fd fd;
+  CreatedFile created;  // holds something until the device's first queue is opened
   RangeLock lock;  // regular files; after fd, so that it goes first
 };
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "base/fd.h"
 #include "targets/file/file_options.h"
@@ -15,7 +16,11 @@ class CreatedFile {
  public:
   CreatedFile() = default;
   CreatedFile(CreatedFile&& other) noexcept : path_(std::move(other.path_)), fd_(std::move(other.fd_)) {}
-  CreatedFile& operator=(CreatedFile&&) = delete;
+  CreatedFile& operator=(CreatedFile&& other) noexcept {  // other ends what this one held
+    std::swap(path_, other.path_);
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
   ~CreatedFile();
 
   // Makes the file. Error exists when the name is taken; nothing is left behind on any error.

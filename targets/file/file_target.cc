@@ -35,6 +35,7 @@ class FileTarget final : public Target {
   [[nodiscard]] std::vector<int> backing_fds() const override { return {backing_.fd.get()}; }
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override;
   [[nodiscard]] Result<std::unique_ptr<TargetQueue>> open_queue(QueuePort& port) override {
+    backing_.created.keep();  // from here on it may hold a client's data
     const FileService service{backing_.begin_bytes,
                               backing_.geometry.logical_block_bytes,
                               backing_.direct,

@@ -76,12 +76,15 @@ class Disk:
     def flush(self):
         os.fsync(self.fd)
 
+    def range_ioctl(self, request, offset, length):
+        fcntl.ioctl(self.fd, request, struct.pack("=QQ", offset, length))
+
     def discard(self, offset, length):
-        fcntl.ioctl(self.fd, BLKDISCARD, struct.pack("=QQ", offset, length))
+        self.range_ioctl(BLKDISCARD, offset, length)
 
     def zero(self, offset, length):
         """Write-zeroes that keeps the space."""
-        fcntl.ioctl(self.fd, BLKZEROOUT, struct.pack("=QQ", offset, length))
+        self.range_ioctl(BLKZEROOUT, offset, length)
 
     def unmap(self, offset, length):
         """Write-zeroes that may give the space back; never falls back to written zeroes in the kernel."""

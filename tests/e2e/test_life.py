@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import struct
+import subprocess
 import threading
 import time
 import zlib
@@ -81,10 +82,13 @@ class Prober(threading.Thread):
                 time.sleep(0.001)
                 continue
             try:
-                if os.pread(fd, 4096, 0) == bytes(4096):
+                data = os.pread(fd, 4096, 0)
+                if data == bytes(4096):
                     self.good += 1
+                elif data == b"":  # a deleted disk has no bytes
+                    self.refused += 1
                 else:
-                    self.wrong.append("data")
+                    self.wrong.append(data)
             except OSError:
                 self.refused += 1
             finally:
@@ -214,26 +218,33 @@ def test_busy_by_an_open_file(daemon, guarded):
             assert f"pid {os.getpid()} (" in done.stderr and "--force" in done.stderr
             assert d.device("a")["state"] == "live"
             os.pread(opened.fileno(), 4096, 0)
-            d.ctl("del", "--force", "a")
+            timed(DELETE_MAX_S, d.ctl, "del", "--force", "a")
             assert list(d.devices()) == ["guarded"]
+            assert "number 0 stays taken until it is closed: pid" in d.log_text()
+            assert nodes() == ["ublkb1", "ublkc1"]
+        wait_until(lambda: d.add(null_device("a", id=0, tag_set="s")), what="the number is free again")
+
+
+def test_sigterm_while_the_node_is_open(daemon):
+    d = daemon({"devices": [null_device("a"), null_device("b")]})
+    with open(d.path("a"), "rb"):
+        assert d.stop() <= DELETE_MAX_S
+        assert not nodes()
 
 
 @pytest.mark.kernel_log("dev ublkb1")
-def test_busy_by_fio_deleted_by_force(daemon, guarded, tmp_path):
+def test_busy_by_fio_deleted_by_force(daemon, guarded):
     d = daemon(SHARED)
     with guarded(d, "s"):
         path = d.add(null_device("a", tag_set="s"))["path"]
-        name = Path(path).name
-        words = words_of(path, rw="randread", iodepth=32, time_based=True, runtime=60, rate_iops=2000)
-        done = threading.Thread(target=lambda: run(*words, check=False))
-        done.start()
-        wait_until(lambda: d.device("a")["ops"]["read"]["count"] > 100, what="fio reads")
-        with pytest.raises(ApiError, match=r"in use: .*\(fio\)"):
-            d.remove("a")
-        timed(DELETE_MAX_S + 5, d.remove, "a", force=True)
-        done.join(20)
-        assert not done.is_alive(), "fio hangs on the deleted device"
-        assert name not in nodes()
+        words = words_of(path, rw="randwrite", iodepth=32, time_based=True, runtime=60, rate_iops=500)
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as writer:
+            wait_until(lambda: d.device("a")["ops"]["write"]["count"] > 32, what="fio writes")
+            with pytest.raises(ApiError, match=r"in use: .*\(fio\)"):
+                d.remove("a")
+            timed(DELETE_MAX_S, d.remove, "a", force=True)
+            assert writer.wait(20) != 0
+        assert Path(path).name not in nodes()
 
 
 def test_busy_by_a_mount(daemon, guarded, tmp_path):

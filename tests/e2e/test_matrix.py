@@ -22,25 +22,19 @@ def backing_of(queues, depth):
     return BACKINGS[(QUEUES.index(queues) + DEPTHS.index(depth)) % len(BACKINGS)]
 
 
-def rows():
+def rows(full):
     for queues in QUEUES:
         for depth in DEPTHS:
-            for kind in BACKINGS:
-                marks = [pytest.mark.cpu4] if queues == 4 else []
-                yield pytest.param(queues, depth, kind, marks=marks)
+            for kind in BACKINGS if full else (backing_of(queues, depth),):
+                yield pytest.param(queues, depth, kind, marks=[pytest.mark.cpu4] if queues == 4 else [])
 
 
-@pytest.fixture(autouse=True)
-def pairwise(request, count):
-    """Leaves out what the pairs do not need."""
-    params = request.node.callspec.params
-    chosen = backing_of(params["queues"], params["depth"])
-    if count("A21 backings per queues and depth", 1, len(BACKINGS)) == 1 and params["kind"] != chosen:
-        pytest.skip("pairwise")
+def pytest_generate_tests(metafunc):
+    metafunc.parametrize("queues, depth, kind", rows(metafunc.config.getoption("--full")))
 
 
-@pytest.mark.parametrize("queues, depth, kind", rows())
-def test_A21_every_queue_serves_its_own(daemon, stand, queues, depth, kind):
+def test_A21_every_queue_serves_its_own(daemon, stand, count, queues, depth, kind):
+    count("A21 backings of queues x depth", 1, len(BACKINGS))
     backing = stand.make(kind, queues * JOB_MIB * MIB)
     d = daemon({"devices": [file_device("a", backing.path, queues=queues, depth=depth, max_io_size=IO_BYTES_MAX)]})
     told = d.device("a")
@@ -52,5 +46,5 @@ def test_A21_every_queue_serves_its_own(daemon, stand, queues, depth, kind):
     assert told["ops"]["write"]["bytes"] == queues * JOB_MIB * MIB
     assert all(op["errors"] == 0 for op in told["ops"].values())
     assert told["active"] == 0 and told["tags_taken"] == told["tags_put"]
-    used = [queue for tag_set in d.call("list")["tag_sets"] for queue in tag_set["queues"] if queue["turns"] > 1]
+    used = [queue for tag_set in d.call("list")["tag_sets"] for queue in tag_set["queues"] if queue["turns"] > 4]
     assert len(used) == queues

@@ -122,6 +122,13 @@ TEST_F(FileOpenTest, CreatedFileIsRemovedWhenOpenFailsLater) {
   EXPECT_FALSE(fs::exists(dir.path("new")));
 }
 
+TEST_F(FileOpenTest, CreatedFileIsRemovedWhenItsDeviceNeverServes) {
+  options.set("create", std::string("sparse"));
+  options.set("size", mib);
+  EXPECT_TRUE(open(dir.path("new")));
+  EXPECT_FALSE(fs::exists(dir.path("new")));
+}
+
 TEST_F(FileOpenTest, ExistingFileIsUsedAsItIsAndNeverRemoved) {
   options.set("create", std::string("preallocate"));
   const std::string path = dir.file("image", mib);
