@@ -23,6 +23,7 @@ struct Geometry {
   std::uint64_t write_zeroes_bytes_max = 0;
   std::uint32_t depth = 0;                 // requests the backend can take at once; 0: no limit
   std::uint32_t sqes_per_request = 0;      // most SQEs one request has outstanding in the ring
+  bool pins_data = false;  // its I/O pins the pages of the data: it gains from registered memory
 };
 
 }  // namespace ublkd

@@ -58,6 +58,13 @@ class QueuePort {
   // The i-th of Target::backing_fds().
   [[nodiscard]] FileRef file(std::size_t i) const { return files_[i]; }
 
+  // Whether all data of rq lies in memory that is registered with the ring: READ_FIXED and WRITE_FIXED with
+  // buf_index buffer(rq) then save the kernel finding and pinning its pages.
+  [[nodiscard]] bool data_is_registered(const Request& rq) const { return rq.length_bytes <= registered_bytes_; }
+  [[nodiscard]] std::uint16_t buffer(const Request& rq) const {
+    return static_cast<std::uint16_t>(first_buffer_ + raw(rq.slot));
+  }
+
   // Ends rq: error is 0 or -errno. A read's data is full when error is 0.
   void complete(Request& rq, std::int32_t error) {
     UBLKD_CHECK(rq.state == RequestState::started);
@@ -71,6 +78,8 @@ class QueuePort {
   RequestList* done_ = nullptr;
   const std::uint64_t* now_ns_ = nullptr;
   std::array<FileRef, backing_files_max> files_{};
+  std::uint32_t registered_bytes_ = 0;  // at the front of each slot's data; 0: none
+  std::uint32_t first_buffer_ = 0;      // slot 0's place in the ring's table of registered buffers
 };
 
 }  // namespace ublkd

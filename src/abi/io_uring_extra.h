@@ -8,3 +8,9 @@
 #ifndef BLOCK_URING_CMD_DISCARD
 #define BLOCK_URING_CMD_DISCARD _IO(0x12, 0)
 #endif
+
+// include/uapi/linux/io_uring.h (since 6.6): the kernel takes SQEs in order and there is no index array.
+// For liburing from 2.6 on to set: 2.3 would write an array at offset 0, over the ring's heads and tails.
+#ifndef IORING_SETUP_NO_SQARRAY
+#define IORING_SETUP_NO_SQARRAY (1U << 16)
+#endif

@@ -113,13 +113,13 @@ inline constexpr std::uint32_t attr_volatile_cache = 1u << 2;
 inline constexpr std::uint32_t attr_fua = 1u << 3;
 
 inline constexpr std::uint32_t u_cmd_get_queue_affinity = _IOR('u', 0x01, CtrlCmd);
+inline constexpr std::uint32_t u_cmd_get_dev_info = _IOR('u', 0x02, CtrlCmd);
 inline constexpr std::uint32_t u_cmd_add_dev = _IOWR('u', 0x04, CtrlCmd);
 inline constexpr std::uint32_t u_cmd_del_dev = _IOWR('u', 0x05, CtrlCmd);
 inline constexpr std::uint32_t u_cmd_start_dev = _IOWR('u', 0x06, CtrlCmd);
 inline constexpr std::uint32_t u_cmd_stop_dev = _IOWR('u', 0x07, CtrlCmd);
 inline constexpr std::uint32_t u_cmd_set_params = _IOWR('u', 0x08, CtrlCmd);
 inline constexpr std::uint32_t u_cmd_get_params = _IOR('u', 0x09, CtrlCmd);
-inline constexpr std::uint32_t u_cmd_get_dev_info2 = _IOR('u', 0x12, CtrlCmd);
 inline constexpr std::uint32_t u_cmd_get_features = _IOR('u', 0x13, CtrlCmd);
 inline constexpr std::uint32_t u_cmd_del_dev_async = _IOR('u', 0x14, CtrlCmd);
 inline constexpr std::uint32_t u_cmd_try_stop_dev = _IOWR('u', 0x17, CtrlCmd);

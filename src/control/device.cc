@@ -116,8 +116,8 @@ Task<Error> Device::explain_add_error(Error error) {
   if (error.errno_value == EEXIST && config_.id) {
     error.advice = "device number " + std::to_string(*config_.id) + " is in use";
     const abi::DevInfo none{};
-    const auto command = env_.ring->send({.name = "GET_DEV_INFO2",
-                                          .op = abi::u_cmd_get_dev_info2,
+    const auto command = env_.ring->send({.name = "GET_DEV_INFO",
+                                          .op = abi::u_cmd_get_dev_info,
                                           .device_id = *config_.id,
                                           .buffer = std::as_bytes(std::span(&none, 1))});
     const auto got = co_await command->wait(control_deadline);

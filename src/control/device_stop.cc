@@ -81,7 +81,8 @@ Task<Result<void>> Device::clean_up() {
 // STOP_DEV waits for the requests in flight; what a target does not end by itself is aborted after
 // a grace, so that the wait is bounded.
 Task<Result<void>> Device::stop_in_kernel(StopMode mode) {
-  const bool try_only = mode == StopMode::if_idle && (env_.features & abi::feature_bit(abi::Feature::safe_stop_dev)) != 0;
+  const bool can_try = (env_.features & abi::feature_bit(abi::Feature::safe_stop_dev)) != 0;
+  const bool try_only = mode == StopMode::if_idle && can_try;
   if (mode == StopMode::if_idle) {
     const auto holders = block_device_holders(path(), disk_name());
     if (!holders.empty())

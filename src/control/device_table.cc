@@ -73,7 +73,7 @@ Task<Result<void>> DeviceTable::start_entry(Entry& entry, DeviceConfig config) {
   ++tag_set->devices;
   entry.device = std::make_unique<Device>(env_, std::move(config), *tag_set);
   auto started = co_await entry.device->start();
-  if (!started && entry.device->state() == LifeState::gone) {
+  if (!started && entry.device->state() == LifeState::gone && !entry.removing) {
     --tag_set->devices;
     entry.device.reset();
     entry.private_set.reset();
@@ -132,22 +132,24 @@ Task<Result<void>> DeviceTable::remove(std::string which, StopMode mode) {
     erase(entry);
     co_return Result<void>{};
   }
+  if (entry->removing) co_return fail(ErrorKind::busy, "delete device", which, "it is being deleted already");
+  entry->removing = true;  // keeps entry and device where they are
+  ++removes_in_progress_;
   auto stopped = co_await entry->device->stop(mode);
-  entry = find_entry(which);  // a failed start may have ended it meanwhile
-  if (!stopped || entry == nullptr) co_return stopped;
-  if (entry->device != nullptr) {
-    log_info("device {}: gone", entry->name);
-    --set_of(*entry).devices;
-  }
+  --removes_in_progress_;
+  entry->removing = false;
+  if (!stopped) co_return stopped;
+  log_info("device {}: gone", entry->name);
+  --set_of(*entry).devices;
   erase(entry);
   co_return Result<void>{};
 }
 
 Task<Result<void>> DeviceTable::remove_all(StopMode mode) {
   auto result = co_await remove_present(mode);
-  // What was still being added then has seen that we are closed, or ends now.
+  // What was still being added then has seen that we are closed, or ends now; so does what others remove.
   constexpr std::chrono::milliseconds poll{10};
-  while (closed_ && adds_in_progress_ > 0) {
+  while (closed_ && (adds_in_progress_ > 0 || removes_in_progress_ > 0)) {
     asio::steady_timer timer(*env_.io, poll);
     co_await timer.async_wait(asio::use_awaitable);
     auto again = co_await remove_present(mode);
@@ -159,7 +161,7 @@ Task<Result<void>> DeviceTable::remove_all(StopMode mode) {
 Task<Result<void>> DeviceTable::remove_present(StopMode mode) {
   std::vector<std::string> names;
   for (const auto& e : entries_)
-    if (e->device != nullptr || !e->error.empty()) names.push_back(e->name);
+    if (!e->removing && (e->device != nullptr || !e->error.empty())) names.push_back(e->name);
   Event all_done(*env_.io);
   std::size_t left = names.size();
   Result<void> first;

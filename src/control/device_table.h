@@ -26,6 +26,7 @@ class DeviceTable {
     std::unique_ptr<TagSet> private_set;  // before device: outlives it
     std::unique_ptr<Device> device;
     std::string error;  // why it failed, when it is not there
+    bool removing = false;  // remove() waits for its device, and is the one to destroy it
   };
 
   Task<Result<void>> add_tag_set(TagSetConfig config);
@@ -60,6 +61,7 @@ class DeviceTable {
   bool closed_ = false;
   std::uint32_t adds_in_progress_ = 0;
   std::uint32_t unnamed_ = 0;
+  std::uint32_t removes_in_progress_ = 0;
   std::map<std::string, std::unique_ptr<TagSet>> sets_;
   std::vector<std::unique_ptr<Entry>> entries_;  // after sets_: devices go first
 };

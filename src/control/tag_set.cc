@@ -14,7 +14,8 @@ Task<Result<std::unique_ptr<TagSet>>> TagSet::build(asio::io_context& io, TagSet
                      .depth = c.depth,
                      .slots_total_max = c.slots_total_max,
                      .files_max = c.devices_max * static_cast<std::uint32_t>(backing_files_max + 1),
-                     .register_ublkc = register_ublkc};
+                     .register_ublkc = register_ublkc,
+                     .register_buffers = register_ublkc};
     if (!c.cpus.empty()) spec.cpus = {c.cpus[i % c.cpus.size()]};
     auto hw = HwQueue::start(spec);
     if (!hw) co_return Unexpected(hw.error());

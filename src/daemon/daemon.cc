@@ -9,6 +9,7 @@
 
 #include <boost/asio/signal_set.hpp>
 
+#include "abi/features.h"
 #include "api/run_dir.h"
 #include "api/server.h"
 #include "base/log.h"
@@ -58,6 +59,7 @@ class Daemon {
       } else {
         log_notice("signal {}: removing devices and ending", signal);
         stop_.notify();
+        started_or_stop_.notify();
         if (table_ != nullptr) table_->close();
       }
       await_signal();
@@ -82,6 +84,7 @@ class Daemon {
     ring_ = std::move(*ring);
     auto features = co_await ring_->features();
     if (!features) co_return Unexpected(explain_features(features.error()));
+    if (auto ours = check_features(*features); !ours) co_return Unexpected(ours.error());
     env_ = {.io = &io_, .ring = ring_.get(), .types = target_types(), .claims = &claims_, .features = *features};
     const bool register_ublkc = ring_releases_single_files();
     log_info("ublk features {:#x}; /dev/ublkcN {}", *features,
@@ -105,6 +108,13 @@ class Daemon {
     return {};
   }
 
+  // Other nodes may answer, too: /dev/null says yes to everything.
+  [[nodiscard]] Result<void> check_features(std::uint64_t features) const {
+    if ((features & abi::feature_bit(abi::Feature::cmd_ioctl_encode)) != 0) return {};
+    return fail(ErrorKind::unsupported, "GET_FEATURES", options_.control_node,
+                "no CMD_IOCTL_ENCODE: this is not the ublk driver's control node, or Linux is older than 6.4");
+  }
+
   static Error explain_features(Error error) {
     if (error.kind == ErrorKind::invalid || error.kind == ErrorKind::unsupported)
       error.advice = "this kernel's ublk driver is too old: ioctl-encoded commands came with Linux 6.4";
@@ -112,7 +122,16 @@ class Daemon {
   }
 
   Task<void> serve() {
-    const std::size_t live = co_await start_configured();
+    // A signal does not wait for the start: the kernel may take long to answer, and removing cancels it.
+    Event started(io_);
+    std::size_t live = 0;
+    asio::co_spawn(io_, start_configured(), [&](std::exception_ptr e, std::size_t devices) {
+      UBLKD_CHECK(e == nullptr);
+      live = devices;
+      started.notify();
+      started_or_stop_.notify();
+    });
+    co_await started_or_stop_.wait_until(Deadline::max());
     const bool none_works = !config_.devices.empty() && live == 0 && !stop_.happened();
     if (none_works) {
       log_error("no configured device could be started");
@@ -124,6 +143,7 @@ class Daemon {
     table_->close();
     auto removed = co_await table_->remove_all(StopMode::force);
     if (!removed) exit_status_ = 1;
+    co_await started.wait_until(Deadline::max());
     server_->close();
   }
 
@@ -140,7 +160,7 @@ class Daemon {
       auto added = co_await table_->add(device, true);
       if (added)
         ++live;
-      else
+      else if (!stop_.happened())
         log_error("device {}: {}", device.name, added.error().text());
     }
     co_return live;
@@ -150,6 +170,7 @@ class Daemon {
   const DaemonOptions& options_;
   asio::signal_set signals_;
   Event stop_{io_};
+  Event started_or_stop_{io_};
   int exit_status_ = 0;
   Config config_;
   std::unique_ptr<api::InstanceLock> lock_;

@@ -83,6 +83,7 @@ class DeviceQueue final : public DeviceState, public QueuePort {
   std::uint32_t first_slot_ = 0;       // in the hardware queue's request table
   std::uint32_t first_file_slot_ = 0;  // in its registered file table
   std::uint32_t file_slots_ = 0;
+  std::uint32_t buffer_slots_ = 0;     // in its registered buffer table, from first_buffer_ on
   std::int32_t end_error_ = 0;         // first unexpected result of a ublk command
   std::function<void(std::int32_t)> on_ended_;
 };

@@ -35,7 +35,8 @@ HwQueue::HwQueue(const HwQueueSpec& spec)
     : spec_(spec),
       dispatcher_(spec.depth),
       slot_ranges_(spec.slots_total_max),
-      file_ranges_(spec.files_max) {
+      file_ranges_(spec.files_max),
+      buffer_ranges_(spec.register_buffers ? std::min(spec.slots_total_max, registered_slots_max) : 0) {
   free_now_.set(spec.depth);
 }
 
@@ -86,12 +87,14 @@ Result<void> HwQueue::reserve(DeviceQueue& dq) {
   dq.first_slot_ = *slot;
   dq.file_slots_ = file ? files : 0;  // a full table: plain descriptors serve
   dq.first_file_slot_ = file.value_or(0);
+  reserve_buffers(dq);
   return {};
 }
 
 void HwQueue::release(DeviceQueue& dq) {
   slot_ranges_.put(dq.first_slot_);
   if (dq.file_slots_ > 0) file_ranges_.put(dq.first_file_slot_);
+  if (dq.buffer_slots_ > 0) buffer_ranges_.put(dq.first_buffer_);
 }
 
 void HwQueue::attach(DeviceQueue& dq, std::function<void(Result<void>)> done,
@@ -148,7 +151,8 @@ Result<void> HwQueue::set_up() {
   constexpr std::uint32_t sq_entries_wanted = 1024;
   auto ring = Ring::make({.sq_entries = std::min(sq_entries_wanted, outstanding),
                           .cq_entries = outstanding,
-                          .files = spec_.files_max});
+                          .files = spec_.files_max,
+                          .buffers = buffer_ranges_.size()});
   if (!ring) return Unexpected(ring.error());
   ring_ = std::make_unique<Ring>(std::move(*ring));
   ring_flags_ = ring_->setup_flag_names();
@@ -304,35 +308,12 @@ void HwQueue::run_messages() {
   }
 }
 
-Result<void> HwQueue::register_files(DeviceQueue& dq) {
-  dq.ublkc_ = {dq.spec_.ublkc_fd, 0};
-  for (std::size_t i = 0; i < dq.spec_.backing_fds.size(); ++i) dq.files_[i] = {dq.spec_.backing_fds[i], 0};
-  if (dq.file_slots_ == 0 || !ring_->has_files()) return {};
-  std::uint32_t slot = dq.first_file_slot_;
-  const auto use_slot = [&](FileRef& ref) -> Result<void> {
-    auto set = ring_->set_file(slot, ref.fd);
-    if (!set) return set;
-    ref = {static_cast<std::int32_t>(slot++), IOSQE_FIXED_FILE};
-    return {};
-  };
-  for (std::size_t i = 0; i < dq.spec_.backing_fds.size(); ++i)
-    if (auto r = use_slot(dq.files_[i]); !r) return r;
-  if (spec_.register_ublkc)
-    if (auto r = use_slot(dq.ublkc_); !r) return r;
-  return {};
-}
-
-void HwQueue::drop_files(DeviceQueue& dq) {
-  if (!ring_->has_files()) return;
-  for (std::uint32_t i = 0; i < dq.file_slots_; ++i)
-    if (auto r = ring_->set_file(dq.first_file_slot_ + i, -1); !r) log_error("{}", r.error().text());
-}
-
 Result<void> HwQueue::attach_now(DeviceQueue& dq) {
   if (auto r = register_files(dq); !r) {
     drop_files(dq);
     return r;
   }
+  register_buffers(dq);
   // 0 is a table entry that no device ever had.
   do ++last_generation_;
   while (last_generation_ == 0);
@@ -364,6 +345,7 @@ void HwQueue::slot_ended(DeviceQueue& dq, std::int32_t result) {
   if (dq.slots_out_.get() > 0) return;
   UBLKD_CHECK(dq.active.get() == 0 && dq.waiting.empty());
   drop_files(dq);
+  drop_buffers(dq);
   for (Request& rq : dq.requests_) rq.generation = 0;
   std::erase(attached_, &dq);
   devices_.set(static_cast<std::uint32_t>(attached_.size()));

@@ -30,6 +30,9 @@
 
 namespace ublkd {
 
+// Slots whose first page is registered with the ring, and so pinned: 16 MiB for a hardware queue at most.
+inline constexpr std::uint32_t registered_slots_max = 4096;
+
 struct HwQueueSpec {
   std::string set_name;
   std::uint32_t index = 0;
@@ -37,6 +40,7 @@ struct HwQueueSpec {
   std::uint32_t slots_total_max = 8192;  // slots of all devices
   std::uint32_t files_max = 0;           // registered file slots; 0: plain descriptors
   bool register_ublkc = false;           // only where slots are released one by one
+  bool register_buffers = false;         // the same
   std::vector<std::uint32_t> cpus;       // pinned to these; empty: anywhere
 };
 
@@ -99,6 +103,9 @@ class HwQueue {
   Result<void> attach_now(DeviceQueue& dq);
   Result<void> register_files(DeviceQueue& dq);
   void drop_files(DeviceQueue& dq);
+  void reserve_buffers(DeviceQueue& dq);
+  void register_buffers(DeviceQueue& dq);
+  void drop_buffers(DeviceQueue& dq);
   void fail_now(DeviceQueue& dq);
 
   HwQueueSpec spec_;
@@ -125,6 +132,7 @@ class HwQueue {
   std::vector<DeviceQueue*> attached_;
   RangeAllocator slot_ranges_;  // control thread
   RangeAllocator file_ranges_;  // control thread
+  RangeAllocator buffer_ranges_;  // control thread
   std::thread thread_;
 };
 

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "abi/io_uring_extra.h"
 #include "base/fd.h"
 
 namespace ublkd {
@@ -74,7 +75,8 @@ Result<Ring> Ring::make(const RingSpec& spec) {
   r.sq_entries_ = *r.ring_.sq.kring_entries;
   r.sq_mask_ = *r.ring_.sq.kring_mask;
   r.sqe_shift_ = spec.sqe_size == SqeSize::big_128 ? 1 : 0;
-  for (std::uint32_t i = 0; i < r.sq_entries_; ++i) r.ring_.sq.array[i] = i;
+  if ((r.ring_.flags & IORING_SETUP_NO_SQARRAY) == 0)  // newer liburing sets it where the kernel has it
+    for (std::uint32_t i = 0; i < r.sq_entries_; ++i) r.ring_.sq.array[i] = i;
   r.enter_fd_ = r.ring_.ring_fd;
   if (io_uring_register_ring_fd(&r.ring_) == 1) {
     r.enter_fd_ = r.ring_.enter_ring_fd;
@@ -83,6 +85,10 @@ Result<Ring> Ring::make(const RingSpec& spec) {
   if (spec.files > 0) {
     const int rc = io_uring_register_files_sparse(&r.ring_, spec.files);
     if (rc == 0) r.files_ = spec.files;  // else plain descriptors serve
+  }
+  if (spec.buffers > 0) {
+    const int rc = io_uring_register_buffers_sparse(&r.ring_, spec.buffers);
+    if (rc == 0) r.buffers_ = spec.buffers;  // else plain addresses serve
   }
   return r;
 }
@@ -94,6 +100,7 @@ Ring::Ring(Ring&& other) noexcept
       sq_entries_(other.sq_entries_),
       sqe_shift_(other.sqe_shift_),
       files_(other.files_),
+      buffers_(other.buffers_),
       enter_fd_(std::exchange(other.enter_fd_, -1)),
       enter_flags_(other.enter_flags_) {}
 
@@ -143,6 +150,13 @@ Result<void> Ring::set_file(std::uint32_t slot, int fd) {
   const int rc = io_uring_register_files_update(&ring_, slot, &fd, 1);
   if (rc == 1) return {};
   return fail_errno(rc < 0 ? -rc : EIO, "register file in io_uring slot", std::to_string(slot));
+}
+
+Result<void> Ring::set_buffers(std::uint32_t first, std::span<const iovec> buffers) {
+  const int rc = io_uring_register_buffers_update_tag(&ring_, first, buffers.data(), nullptr,
+                                                      static_cast<unsigned>(buffers.size()));
+  if (rc == static_cast<int>(buffers.size())) return {};
+  return fail_errno(rc < 0 ? -rc : EIO, "register buffers in io_uring slots from", std::to_string(first));
 }
 
 std::string Ring::setup_flag_names() const {

@@ -1,14 +1,15 @@
 // Ring: one io_uring, set up by a ladder of flags, entered once per turn.
 //
 // Thread rule: made, entered and destroyed by one thread (SINGLE_ISSUER).
-// Ownership: owns the ring, its registered file table and the ring's registered descriptor.
+// Ownership: owns the ring, its tables of registered files and buffers, and its registered descriptor.
 // Invariants:
-//   1. SQ index i always names SQE i: the array is written once, so that publishing a tail is
-//      enough to submit.
+//   1. SQ index i always names SQE i: there is no array, or it is written once, so that publishing a
+//      tail is enough to submit.
 //   2. sqe() never returns null: a full SQ is submitted and the entry taken after.
 #pragma once
 
 #include <liburing.h>
+#include <sys/uio.h>
 
 #include <cstdint>
 #include <span>
@@ -25,6 +26,7 @@ struct RingSpec {
   std::uint32_t sq_entries = 64;
   std::uint32_t cq_entries = 128;  // at least what can be outstanding; kernel's limit 65536
   std::uint32_t files = 0;         // slots of the registered file table; 0: none
+  std::uint32_t buffers = 0;       // slots of the registered buffer table, at most 16384; 0: none
   SqeSize sqe_size = SqeSize::small_64;
 };
 
@@ -72,6 +74,11 @@ class Ring {
   [[nodiscard]] Result<void> set_file(std::uint32_t slot, int fd);
   [[nodiscard]] bool has_files() const { return files_ > 0; }
 
+  // Puts memory into slots of the registered table from first on; an empty iovec clears its slot. The kernel
+  // pins the pages until then. After an error some of the slots may be set.
+  [[nodiscard]] Result<void> set_buffers(std::uint32_t first, std::span<const iovec> buffers);
+  [[nodiscard]] bool has_buffers() const { return buffers_ > 0; }
+
   [[nodiscard]] std::uint32_t cq_overflows() const { return *ring_.cq.koverflow; }
   [[nodiscard]] std::uint32_t setup_flags() const { return ring_.flags; }
   [[nodiscard]] std::string setup_flag_names() const;
@@ -96,6 +103,7 @@ class Ring {
   std::uint32_t sq_entries_ = 0;
   std::uint32_t sqe_shift_ = 0;
   std::uint32_t files_ = 0;
+  std::uint32_t buffers_ = 0;
   int enter_fd_ = -1;
   std::uint32_t enter_flags_ = 0;
 };

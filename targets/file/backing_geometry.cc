@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <linux/stat.h>
 #include <sys/ioctl.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -125,6 +127,13 @@ void set_hints(Backing& b, const struct stat& st) {
   g.rotational = queue_attribute(device, "rotational").value_or(0) != 0;
 }
 
+// Direct I/O hands the pages themselves to the device. tmpfs copies all the same, from io-wq threads.
+bool pins_data(const Backing& b) {
+  struct statfs fs {};
+  if (!b.direct || b.kind == BackingKind::block) return b.direct;
+  return ::fstatfs(b.fd.get(), &fs) == 0 && fs.f_type != TMPFS_MAGIC;
+}
+
 }  // namespace
 
 DirectAlignment direct_alignment(int fd) {
@@ -152,6 +161,7 @@ Result<void> set_geometry(Backing& backing, const GeometryInput& in) {
   g.read_only = in.context.read_only;
   g.volatile_cache = g.fua = !in.context.read_only;
   g.sqes_per_request = 1;
+  g.pins_data = pins_data(backing);
   set_hints(backing, in.st);
   return {};
 }

@@ -90,7 +90,12 @@ void FileQueue::submit(Request& rq, FileStep step) {
 }
 
 void FileQueue::fill_transfer(io_uring_sqe& sqe, const Request& rq) const {
-  sqe.opcode = rq.op == Op::read ? IORING_OP_READ : IORING_OP_WRITE;
+  if (port_.data_is_registered(rq)) {
+    sqe.opcode = rq.op == Op::read ? IORING_OP_READ_FIXED : IORING_OP_WRITE_FIXED;
+    sqe.buf_index = port_.buffer(rq);
+  } else {
+    sqe.opcode = rq.op == Op::read ? IORING_OP_READ : IORING_OP_WRITE;
+  }
   sqe.off = service_.begin_bytes + rq.offset_bytes + moved_bytes(rq);
   sqe.addr = reinterpret_cast<std::uintptr_t>(rq.data + moved_bytes(rq));
   sqe.len = rest_bytes(rq);

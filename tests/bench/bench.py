@@ -10,11 +10,13 @@ The table is printed and left in build/bench, with all figures as JSON beside it
 
 import argparse
 import json
+import os
 import shlex
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -47,15 +49,36 @@ def versions():
             "qemu": first_line("qemu-system-x86_64", "--version")}
 
 
+class Relay(threading.Thread):
+    """Says each line of the guest as it comes: a guest under icount has no notion of how long it takes."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.read_end, self.write_end = os.pipe()
+
+    def run(self):
+        with open(self.read_end, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                say(line.rstrip())
+
+    def __enter__(self):
+        self.start()
+        return self.write_end
+
+    def __exit__(self, *_):
+        os.close(self.write_end)
+        self.join()
+
+
 def measure(given):
     """Runs the guest; what it left."""
     OUT.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".job-", dir=OUT) as job:
+    with tempfile.TemporaryDirectory(prefix=".job-", dir=OUT) as job, Relay() as output:
         left = Path(job) / "results.json"
         words = [PYTHON, str(Path(__file__).with_name("run_in_guest.py")), "--rounds", str(given.rounds), "--out",
                  str(left), *(["--rows", *given.rows] if given.rows else [])]
         result = guest.run(guest.Spec(shlex.join(words), kernel=KERNEL, icount=not given.wall, cpus=2, rw=(job,),
-                                      cwd=str(ROOT), timeout_s=GUEST_TIMEOUT_S, stdout=sys.stderr))
+                                      cwd=str(ROOT), timeout_s=GUEST_TIMEOUT_S, stdout=output))
         for line in result.complaints:
             print(f"kernel log: {line}", file=sys.stderr)
         if not left.exists():
@@ -67,7 +90,8 @@ def arguments():
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", nargs="+", default=[], metavar="NAME",
-                        help=f"rows whose names begin so, with their peers: {', '.join(row.name for row in rows.ROWS)}")
+                        help="rows of that name, or that begin so, with their peers: "
+                             + ", ".join(row.name for row in rows.ROWS))
     parser.add_argument("--rounds", type=int, help="rounds over all rows (default 3)")
     parser.add_argument("--quick", action="store_true", help="one round")
     parser.add_argument("--wall", action="store_true",
@@ -77,9 +101,9 @@ def arguments():
     given.rounds = given.rounds or (1 if given.quick else 3)
     if given.rounds < 1:
         parser.error("--rounds: at least 1")
-    known = [name for name in given.rows if any(row.name.startswith(name) for row in rows.ROWS)]
-    if len(known) < len(given.rows):
-        parser.error(f"no row begins with {', '.join(sorted(set(given.rows) - set(known)))}")
+    unknown = [name for name in given.rows if not rows.named(name)]
+    if unknown:
+        parser.error(f"no row begins with {', '.join(unknown)}")
     return given
 
 

@@ -17,7 +17,7 @@ class Row:
     peer: str = ""
     ratio_max: float = 0
     words: tuple = ()    # kublk: more words of its command line
-    settings: tuple = () # ublkd: more (key, value) of the device in its config
+    settings: tuple = ()  # ublkd: more (key, value) of the device in its config
 
 
 ROWS = (
@@ -33,8 +33,13 @@ ROWS = (
 )
 
 
+def named(name):
+    """The row of that name, else those whose names begin so."""
+    return {row.name for row in ROWS if row.name == name} or {row.name for row in ROWS if row.name.startswith(name)}
+
+
 def chosen(names):
-    """The rows whose names begin with one of `names`, and the peers they are compared with, in the order above."""
-    wanted = {row.name for row in ROWS if not names or any(row.name.startswith(name) for name in names)}
+    """The rows that are named, all without names, and the peers they are compared with, in the order above."""
+    wanted = {row.name for row in ROWS} if not names else set().union(*map(named, names))
     wanted |= {row.peer for row in ROWS if row.name in wanted and row.peer}
     return [row for row in ROWS if row.name in wanted]

@@ -20,10 +20,14 @@ import load  # noqa: E402
 import rows  # noqa: E402
 import servers  # noqa: E402
 from paths import BUILD  # noqa: E402
-from progress import Failure, main_guard, say  # noqa: E402
+from progress import Failure, main_guard  # noqa: E402
 
 BINARIES = {"ublkd": BUILD / "release/ublkd", "ublkctl": BUILD / "release/ublkctl", "kublk": BUILD / "peers/kublk",
             "io_uring": BUILD / "peers/io_uring"}
+
+
+def say(text):
+    print(text, flush=True)  # without the time: a guest under icount has its own
 
 
 class Bench:

@@ -22,7 +22,7 @@ def ratio(found, row):
 
 def verdict(found, row):
     value = ratio(found, row)
-    if not row.ratio_max or value is None:
+    if not row.ratio_max or value is None or not found["icount"]:  # limits are of instructions
         return "", ""
     # Rounded as shown: what reads 1.02 is not more than 1.02.
     return f"{row.ratio_max:.2f}x", "ok" if round(value, 3) <= row.ratio_max else "MISSED"

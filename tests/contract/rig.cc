@@ -49,6 +49,7 @@ Result<std::unique_ptr<Rig>> Rig::make(std::unique_ptr<Target> target, FileNames
   if (!port) return Unexpected(port.error());
   std::unique_ptr<Rig> rig(new Rig(std::move(target), std::move(*port)));
   std::vector<Request*> table;
+  std::vector<std::byte*> data;
   for (std::size_t i = 0; i < ios_max; ++i) {
     auto memory = Mapping::anonymous(Io::data_bytes_max + 2 * Io::guard_bytes, "test data");
     if (!memory) return Unexpected(memory.error());
@@ -56,9 +57,12 @@ Result<std::unique_ptr<Rig>> Rig::make(std::unique_ptr<Target> target, FileNames
     io->rq.index = static_cast<std::uint32_t>(i);
     io->memory = std::move(*memory);
     table.push_back(&io->rq);
+    data.push_back(io->memory.data() + Io::guard_bytes);
     rig->ios_.push_back(std::move(io));
   }
   rig->port_->set_table(std::move(table));
+  if (names == FileNames::registered)
+    if (auto r = rig->port_->register_memory(data); !r) return Unexpected(r.error());
   auto queue = rig->target_->open_queue(*rig->port_);
   if (!queue) return Unexpected(queue.error());
   rig->queue_ = std::move(*queue);
@@ -72,6 +76,7 @@ Io* Rig::prepare(const IoWant& want, std::uint64_t seed) {
   const std::uint32_t index = io.rq.index;
   io.rq = Request{};
   io.rq.index = index;
+  io.rq.slot = Slot(static_cast<std::uint16_t>(index));
   io.rq.op = want.op;
   io.rq.offset_bytes = want.offset_bytes;
   io.rq.length_bytes = want.length_bytes;

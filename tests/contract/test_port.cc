@@ -39,6 +39,15 @@ Result<std::unique_ptr<TestPort>> TestPort::make(const std::vector<int>& fds, Fi
   return port;
 }
 
+Result<void> TestPort::register_memory(const std::vector<std::byte*>& data) {
+  std::vector<iovec> pages;
+  for (std::byte* at : data) pages.push_back({at, page_bytes});
+  const int rc = ::io_uring_register_buffers(&ring_, pages.data(), static_cast<unsigned>(pages.size()));
+  if (rc != 0) return fail_errno(-rc, "register buffers with", "io_uring");
+  registered_bytes_ = page_bytes;
+  return {};
+}
+
 void TestPort::read_clock() {
   now_ = monotonic_ns();
 }

@@ -17,6 +17,7 @@
 
 namespace ublkd {
 
+// How SQEs name the backing's files, and with them the rig's memory.
 enum class FileNames : std::uint8_t { descriptors, registered };
 
 class TestPort final : public QueuePort {
@@ -37,6 +38,9 @@ class TestPort final : public QueuePort {
     table_ = std::move(table);
     in_ring_.assign(table_.size(), 0);
   }
+
+  // Registers one page at the front of each request's data; data[i] is that of slot i.
+  [[nodiscard]] Result<void> register_memory(const std::vector<std::byte*>& data);
 
   // Submits, waits for an answer, a deadline or wait_ns, and hands to queue what has come.
   void turn(TargetQueue& queue, std::uint64_t wait_ns);

@@ -1,4 +1,4 @@
-"""Fixtures of the end-to-end tests, and what every test is held to: a clean kernel log, no leftovers, an end in time."""
+"""Fixtures of the end-to-end tests, and what every test is held to: a clean kernel log, no leftovers, a timely end."""
 
 import os
 import signal
@@ -10,6 +10,7 @@ import machine
 import ublkd
 
 TEST_TIMEOUT_S = 90
+FULL_TIMES = 5  # as long may a test take with --full
 
 
 def pytest_addoption(parser):
@@ -62,6 +63,8 @@ def marked(item, name, default):
 def held_to(request, kernel_log):
     """Fails a test that takes too long, upsets the kernel or leaves something behind; and clears that away."""
     limit_s = marked(request.node, "limit", TEST_TIMEOUT_S)
+    if request.config.getoption("--full"):
+        limit_s *= FULL_TIMES
 
     def late(*_):
         raise AssertionError(f"no end after {limit_s} s")
@@ -108,6 +111,7 @@ def guarded(tmp_path):
     with `with`."""
     def add(d, tag_set=None, name="guarded", **options):
         more = {"tag_set": tag_set} if tag_set else {}
-        device = d.add(ublkd.file_device(name, tmp_path / f"{name}.img", size="8MiB", create="sparse", depth=16, **more))
+        image = tmp_path / f"{name}.img"
+        device = d.add(ublkd.file_device(name, image, size="8MiB", create="sparse", depth=16, **more))
         return load.Guard(device["path"], **options)
     return add

@@ -38,7 +38,8 @@ def fio(path, timeout_s=60, check=True, **options):
 
 def fio_verify(path, **options):
     """Random writes with checksum, all read back. Options as fio's, by default 1 MiB in 4 KiB blocks, depth 16."""
-    return fio(path, **{"rw": "randwrite", "verify": "crc32c", "verify_fatal": 1, "size": "1m", "iodepth": 16, **options})
+    return fio(path, **{"rw": "randwrite", "verify": "crc32c", "verify_fatal": 1, "size": "1m", "iodepth": 16,
+                        **options})
 
 
 def worst_s(job):

@@ -1,8 +1,8 @@
 """A byte-exact model of a region of a device, and the random I/O that it judges.
 
-Each block that is written carries the seed, its number and the generation of the write, again and again to its end. So a
-wrong block says what it is: an older generation (a lost write, or stale data put back), another block's data, a buffer
-that nobody filled, or rubbish. Generation 0 is zeroes.
+Each block that is written carries the seed, its number and the generation of the write, again and again to its end. So
+a wrong block says what it is: an older generation (a lost write, or stale data put back), another block's data, a
+buffer that nobody filled, or rubbish. Generation 0 is zeroes.
 
 Only what was acknowledged is judged. After a write that failed, and after a discard whose result the backing leaves
 open, a block may be one of two generations; the first read tells which, and from then on it is that one.

@@ -32,11 +32,12 @@ def read_direct(path):
         os.close(fd)
 
 
-@pytest.mark.limit(180)
+@pytest.mark.limit(240)
 def test_64_devices_on_two_hardware_queues(daemon):
     set_of_64 = {"hw_queues": 2, "depth": 128, "devices_max": 65, "slots_total_max": 2048}
     d = daemon({"tag_sets": {"s": set_of_64},
-                "devices": [null_device(f"n{i}", tag_set="s", depth=16, max_io_size="64KiB") for i in range(64)]})
+                "devices": [null_device(f"n{i}", tag_set="s", depth=16, max_io_size="64KiB") for i in range(64)]},
+               ready=False).wait_ready(timeout_s=120)
     assert len(queue_threads(d)) == 2
     assert rings(d) == 2 + CONTROL_RINGS
     devices = d.devices()

@@ -43,6 +43,17 @@ TEST(Params, AReadOnlyDeviceOffersNoDiscard) {
   EXPECT_NE(p.basic.attrs & abi::attr_read_only, 0u);
 }
 
+// A block device without discard is served so; the kernel refuses a granularity of 0.
+TEST(Params, WriteZeroesWithoutDiscardHasAGranularity) {
+  Geometry g = disk();
+  g.discard_bytes_max = 0;
+  g.discard_granularity_bytes = 0;
+  const abi::Params p = params_of(g);
+  EXPECT_EQ(p.types & abi::param_discard, abi::param_discard);
+  EXPECT_EQ(p.discard.discard_granularity, 512u);
+  EXPECT_EQ(p.discard.max_discard_sectors, 0u);
+}
+
 TEST(Params, AnOddOptimalSizeIsRoundedDownToAShift) {
   Geometry g = disk();
   g.io_opt_bytes = 3 << 19;
