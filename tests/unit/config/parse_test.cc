@@ -242,7 +242,8 @@ TEST(ParseTest, ATagSetThatIsNamedMustExist) {
 TEST(ParseTest, ASharedTagSetDecidesTheQueues) {
   EXPECT_HAS(
       refusal(
-          R"({"tag_sets": {"s": {}}, "devices": [{"tag_set": "s", "queues": 2, "target": {"type": "null", "size": 512}}]})"),
+          R"({"tag_sets": {"s": {}}, "devices": [{"tag_set": "s", "queues": 2,
+            "target": {"type": "null", "size": 512}}]})"),
       "devices[0].queues: expected no queues in a device of tag set \"s\"");
 }
 

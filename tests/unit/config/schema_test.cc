@@ -103,9 +103,12 @@ TEST_F(SchemaTest, OneOpinionOnStructure) {
        R"({"devices": [{"target": {"type": "null", "size": 512, "path": "/x"}}]})",
        R"({"devices": [{"target": {"type": "file"}}]})",
        R"({"devices": [{"target": {"type": "delay", "target": {"type": "null"}}}]})",
-       R"({"devices": [{"target": {"type": "delay", "target": {"type": "fault", "target": {"type": "null", "size": 512}}}}]})",
-       R"({"devices": [{"target": {"type": "delay", "target": {"type": "fault", "target": {"type": "null", "size": 5}}}}]})",
-       R"({"tag_sets": {"s": {}}, "devices": [{"tag_set": "s", "queues": 1, "target": {"type": "null", "size": 512}}]})",
+       R"({"devices": [{
+            "target": {"type": "delay", "target": {"type": "fault", "target": {"type": "null", "size": 512}}}}]})",
+       R"({"devices": [{
+            "target": {"type": "delay", "target": {"type": "fault", "target": {"type": "null", "size": 5}}}}]})",
+       R"({"tag_sets": {"s": {}}, "devices": [{"tag_set": "s", "queues": 1,
+            "target": {"type": "null", "size": 512}}]})",
        R"({"tag_sets": {"s": {}}, "devices": [{"tag_set": "s", "target": {"type": "null", "size": 512}}]})",
        "{} // comment",
        "{\"devices\": [],}",

@@ -33,7 +33,8 @@ class FakeDevice {
     for (std::uint32_t i = 0; i < slots; ++i) descs_[i] = {abi::io_op_read, 8, i * 8, 0};
     target_ = std::move(*null_target(accept_max));
     node_ = Fd(::open("/dev/null", O_RDWR | O_CLOEXEC));
-    DeviceQueueSpec spec{.slots = slots, .ublkc_fd = node_.get(), .descs = descs_.data(), .geometry = target_->geometry()};
+    DeviceQueueSpec spec{
+        .slots = slots, .ublkc_fd = node_.get(), .descs = descs_.data(), .geometry = target_->geometry()};
     queue_ = std::move(*DeviceQueue::make(hw, spec));
     queue_->set_target(std::move(*target_->open_queue(*queue_)));
   }
@@ -43,8 +44,9 @@ class FakeDevice {
   Result<void> attach() {
     if (auto r = hw_.reserve(*queue_); !r) return r;
     std::promise<Result<void>> done;
-    hw_.attach(*queue_, [&](Result<void> r) { done.set_value(std::move(r)); },
-               [this](std::int32_t error) { ended_.set_value(error); });
+    hw_.attach(
+        *queue_, [&](Result<void> r) { done.set_value(std::move(r)); },
+        [this](std::int32_t error) { ended_.set_value(error); });
     return done.get_future().get();
   }
   void await_reads(std::uint64_t count) {
