@@ -140,7 +140,7 @@ SUITES = (
     Suite("lint", 20, 120, (), run_lint),
     Suite("unit", 60, 600, ("asan", "tsan"), run_unit),
     Suite("contract", 60, 600, ("asan",), run_contract),
-    *(Suite(f"e2e-{row['name']}", 240, 1200, ("release",), run_e2e, row["name"]) for row in kernels.rows()),
+    *(Suite(f"e2e-{row['name']}", 600, 1200, ("release",), run_e2e, row["name"]) for row in kernels.rows()),
     Suite("demo", 90, 300, ("release",), run_demo, demo.KERNEL),
 )
 
