@@ -103,6 +103,7 @@ class Device {
   std::vector<Mapping> desc_maps_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::string scheduler_;
+  std::vector<std::string> holders_;  // who had the node open when it was stopped
 };
 
 }  // namespace ublkd

@@ -83,12 +83,11 @@ Task<Result<void>> Device::clean_up() {
 Task<Result<void>> Device::stop_in_kernel(StopMode mode) {
   const bool can_try = (env_.features & abi::feature_bit(abi::Feature::safe_stop_dev)) != 0;
   const bool try_only = mode == StopMode::if_idle && can_try;
-  if (mode == StopMode::if_idle) {
-    const auto holders = block_device_holders(path(), disk_name());
-    if (!holders.empty())
-      co_return fail(ErrorKind::busy, "delete device", config_.name + " (" + path() + ")",
-                     "in use: " + joined(holders) + "; end that first, or use --force");
-  }
+  holders_ = mode == StopMode::if_idle ? block_device_holders(path(), disk_name())
+                                       : kernel_holders(path(), disk_name());
+  if (mode == StopMode::if_idle && !holders_.empty())
+    co_return fail(ErrorKind::busy, "delete device", config_.name + " (" + path() + ")",
+                   "in use: " + joined(holders_) + "; end that first, or use --force");
   const auto command = env_.ring->send({.name = try_only ? "TRY_STOP_DEV" : "STOP_DEV",
                                         .op = try_only ? abi::u_cmd_try_stop_dev : abi::u_cmd_stop_dev,
                                         .device_id = info_.dev_id});
@@ -127,16 +126,18 @@ void Device::drop_lanes() {
 }
 
 // The kernel answers DEL_DEV when the last who has the stopped block device open closes it. That may
-// be never, and nothing of the device is left but its number: it is not waited for.
+// be never, and nothing of the device is left but its number: it is not waited for. Some holders can
+// be seen only before the stop (a device mapper table), some only now.
 Task<Result<void>> Device::delete_in_kernel() {
   const auto command =
       env_.ring->send({.name = "DEL_DEV", .op = abi::u_cmd_del_dev, .device_id = info_.dev_id});
   auto result = co_await command->wait(close_grace);
   if (!result && result.error().kind == ErrorKind::timeout) {
-    const auto holders = block_device_holders(path(), disk_name());
-    if (!holders.empty()) {
+    const auto now = block_device_holders(path(), disk_name());
+    if (!now.empty()) holders_ = now;
+    if (!holders_.empty()) {
       log_warning("device {}: deleted, but number {} stays taken until it is closed: {}", config_.name, info_.dev_id,
-                  joined(holders));
+                  joined(holders_));
       co_return Result<void>{};
     }
     result = co_await command->wait(control_deadline);

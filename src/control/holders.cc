@@ -64,10 +64,15 @@ std::vector<std::string> processes_with_open(const std::string& path) {
   return found;
 }
 
-std::vector<std::string> block_device_holders(const std::string& node, const std::string& disk_name) {
+std::vector<std::string> kernel_holders(const std::string& node, const std::string& disk_name) {
   std::vector<std::string> found;
   mounts_of(node, found);
   kernel_holders_of(disk_name, found);
+  return found;
+}
+
+std::vector<std::string> block_device_holders(const std::string& node, const std::string& disk_name) {
+  std::vector<std::string> found = kernel_holders(node, disk_name);
   for (auto& p : processes_with_open(node)) found.push_back(std::move(p));
   return found;
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 
 #include "control/asio.h"
 
@@ -44,6 +45,8 @@ class Daemon {
   }
 
   [[nodiscard]] int exit_status() const { return exit_status_; }
+  // A device did not come to its end: what it stands on must not be taken away from under it.
+  [[nodiscard]] bool left_behind() const { return left_behind_; }
 
  private:
   void watch_signals() {
@@ -142,7 +145,7 @@ class Daemon {
     }
     table_->close();
     auto removed = co_await table_->remove_all(StopMode::force);
-    if (!removed) exit_status_ = 1;
+    if (!removed) left_behind_ = true;
     co_await started.wait_until(Deadline::max());
     server_->close();
   }
@@ -172,6 +175,7 @@ class Daemon {
   Event stop_{io_};
   Event started_or_stop_{io_};
   int exit_status_ = 0;
+  bool left_behind_ = false;
   Config config_;
   std::unique_ptr<api::InstanceLock> lock_;
   std::unique_ptr<ControlRing> ring_;
@@ -193,6 +197,10 @@ int run_daemon(const DaemonOptions& options) {
     io.stop();
   });
   io.run();
+  if (daemon.left_behind()) {
+    log_error("ending with devices left behind; the kernel ends them with this process");
+    std::_Exit(1);
+  }
   return daemon.exit_status();
 }
 

@@ -273,6 +273,20 @@ def test_sigterm_while_the_node_is_open(daemon):
         assert not nodes()
 
 
+def test_sigterm_while_the_device_mapper_holds_the_node(daemon):
+    """A holder that no process shows, and that is seen before the stop only."""
+    d = daemon({"devices": [null_device("a")]})
+    run("dmsetup", "create", "over-a", "--noudevsync", "--noudevrules", "--table", f"0 2048 linear {d.path('a')} 0")
+    try:
+        with pytest.raises(ApiError, match="in use: held by dm-"):
+            d.remove("a")
+        assert d.stop() <= DELETE_MAX_S
+        assert "stays taken" in d.log_text()
+    finally:
+        run("dmsetup", "remove", "--noudevsync", "--noudevrules", "--retry", "over-a")
+    wait_until(lambda: not nodes(), what="the number to be free")
+
+
 @pytest.mark.kernel_log("dev ublkb1")
 def test_busy_by_fio_deleted_by_force(daemon, guarded):
     d = daemon(SHARED)
