@@ -3,6 +3,11 @@
 #include <fcntl.h>
 
 #include <cerrno>
+#include <cstring>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 namespace ublkd {
 
@@ -12,6 +17,16 @@ Result<Mapping> Mapping::anonymous(std::size_t bytes, const std::string& what) {
   if (p == MAP_FAILED) return fail_errno(errno, "map memory", what);
   ::madvise(p, bytes, MADV_NOHUGEPAGE);
   return Mapping(p, bytes);
+}
+
+Result<Mapping> Mapping::populated(std::size_t bytes, const std::string& what) {
+  auto mapping = anonymous(bytes, what);
+  if (!mapping) return mapping;
+  if (::madvise(mapping->data(), bytes, MADV_POPULATE_WRITE) != 0) {
+    if (errno != EINVAL) return fail_errno(errno == EFAULT ? ENOMEM : errno, "back memory with pages", what);
+    std::memset(mapping->data(), 0, bytes);  // kernels before 5.14
+  }
+  return mapping;
 }
 
 Result<Fd> open_file(const std::string& path, int flags, unsigned mode) {

@@ -60,6 +60,9 @@ class Mapping {
   // that a slot's first small request does not take 2 MiB.
   [[nodiscard]] static Result<Mapping> anonymous(std::size_t bytes, const std::string& what);
 
+  // The same, backed by pages now, so that memory which is not there is an error here (no_memory), not a signal later.
+  [[nodiscard]] static Result<Mapping> populated(std::size_t bytes, const std::string& what);
+
   [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(address_); }
   [[nodiscard]] std::size_t size() const { return bytes_; }
   void reset() {

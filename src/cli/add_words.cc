@@ -115,19 +115,6 @@ Result<TargetSpec> target_from(const AddWords& words, const std::string& working
   return parse_target_words(asked->type, options, types);
 }
 
-// One value of the device object, by the table of the config.
-Result<nlohmann::json> device_value(const std::string& key, const std::string& text, TargetTypes types) {
-  const auto table = device_options();
-  const auto spec =
-      std::find_if(table.begin(), table.end(), [&](const OptionSpec& s) { return s.name == key; });
-  if (spec == table.end()) return fail(ErrorKind::internal, "add", key, "no such key in the option table");
-  auto value = parse_option_text(*spec, text, types);
-  if (!value) return Unexpected(value.error());
-  OptionValues one;
-  one.set(key, std::move(*value));
-  return to_json(one)[key];
-}
-
 }  // namespace
 
 std::span<const DeviceFlag> device_flags() {
@@ -135,6 +122,19 @@ std::span<const DeviceFlag> device_flags() {
 }
 std::span<const RefusedFlag> refused_flags() {
   return refused_flag_table;
+}
+
+Result<nlohmann::json> option_value(std::span<const OptionSpec> table, std::string_view key, const std::string& text,
+                                    TargetTypes types) {
+  const auto spec =
+      std::find_if(table.begin(), table.end(), [&](const OptionSpec& s) { return s.name == key; });
+  if (spec == table.end())
+    return fail(ErrorKind::internal, "option", std::string(key), "no such key in the option table");
+  auto value = parse_option_text(*spec, text, types);
+  if (!value) return Unexpected(value.error());
+  OptionValues one;
+  one.set(std::string(key), std::move(*value));
+  return to_json(one)[std::string(key)];
 }
 
 Result<AddDevice> device_from_words(const AddWords& words, const std::string& working_dir,
@@ -149,7 +149,7 @@ Result<AddDevice> device_from_words(const AddWords& words, const std::string& wo
   out.device["target"] = to_json(*target);
   for (const auto& [key, text] : words.device) {
     if (key == "id" && text == "-1") continue;
-    auto value = device_value(key, text, types);
+    auto value = option_value(device_options(), key, text, types);
     if (!value) return Unexpected(value.error());
     out.device[key] = std::move(*value);
   }

@@ -53,6 +53,10 @@ struct AddDevice {
   std::vector<std::string> notes;  // what was filled in, for the user
 };
 
+// One value of a config object from a word of the command line, by the object's table. Errors: kind invalid.
+[[nodiscard]] Result<nlohmann::json> option_value(std::span<const OptionSpec> table, std::string_view key,
+                                                  const std::string& text, TargetTypes types);
+
 // working_dir: a relative FILE is meant from there; the daemon has another. Errors: kind invalid.
 [[nodiscard]] Result<AddDevice> device_from_words(const AddWords& words, const std::string& working_dir,
                                                   TargetTypes types);

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "cli/add_words.h"
+#include "cli/tag_words.h"
 #include "cli/usage.h"
 #include "config/text.h"
 
@@ -32,6 +33,11 @@ struct Raw {
   bool force = false;
   bool async = false;
 
+  std::string set;
+  std::string watch;
+  TuneWords tune;
+  std::map<const ChangeFlag*, std::string> changes;
+
   std::string subject;
 };
 
@@ -41,6 +47,8 @@ struct Parser {
   CLI::App* add = nullptr;
   CLI::App* del = nullptr;
   CLI::App* list = nullptr;
+  CLI::App* tags = nullptr;
+  CLI::App* tune = nullptr;
   CLI::App* features = nullptr;
   CLI::App* doctor = nullptr;
   CLI::App* check_config = nullptr;
@@ -115,6 +123,23 @@ void declare_list(Parser& p) {
       ->expected(0, 1);
   list.add_option("-n,--number", p.raw.numbers, "Number of the device")->option_text("N")->expected(1);
   list.add_flag("-v,--verbose", p.raw.verbose, "All there is to know");
+}
+
+void declare_tags(Parser& p) {
+  CLI::App& tags = *(p.tags = declare_verb(p, "tags", "Show who holds, waits for and is owed the tags", tags_footer));
+  tags.add_option("set", p.raw.set, "One tag set")->option_text("SET");
+  tags.add_flag("--watch", p.raw.watch, "Again every second, or --watch=SECONDS from 0.1 to 60, with rates");
+}
+
+void declare_tune(Parser& p) {
+  CLI::App& tune =
+      *(p.tune = declare_verb(p, "tune", "Change how a running tag set is shared, or a device's weight", tune_footer));
+  tune.add_option("kind", p.raw.tune.kind, "tag-set or device")->option_text("KIND")->required();
+  tune.add_option("name", p.raw.tune.name, "Its name; of a device also number or path")
+      ->option_text("NAME")
+      ->required();
+  for (const ChangeFlag& flag : change_flags())
+    tune.add_option(flag.spelling, p.raw.changes[&flag], flag.help)->option_text("VALUE");
 }
 
 void declare_rest(Parser& p) {
@@ -207,6 +232,27 @@ Result<Command> list_command(const Parser& p, Command command) {
   return command;
 }
 
+Result<Command> tags_command(const Parser& p, Command command) {
+  command.verb = Verb::tags;
+  if (!p.raw.set.empty()) command.args["tag_set"] = p.raw.set;
+  if (!given(*p.tags, "--watch")) return command;
+  const auto interval = watch_interval(p.raw.watch == "true" ? "1" : p.raw.watch);  // "true": without a value
+  if (!interval) return Unexpected(interval.error());
+  command.watch = *interval;
+  return command;
+}
+
+Result<Command> tune_command(Parser& p, Command command, TargetTypes types) {
+  TuneWords& words = p.raw.tune;
+  for (const ChangeFlag& flag : change_flags())
+    if (given(*p.tune, flag.spelling)) words.changes[&flag] = p.raw.changes[&flag];
+  auto args = tune_args(words, types);
+  if (!args) return Unexpected(args.error());
+  command.verb = Verb::tune;
+  command.args = std::move(*args);
+  return command;
+}
+
 Result<Command> help_command(Parser& p, Command command, TargetTypes types) {
   if (given(*p.help, "--type")) {
     command.verb = Verb::help_target;
@@ -237,6 +283,8 @@ Result<Command> command_of(Parser& p, const CommandLine& line, TargetTypes types
   if (p.add->parsed()) return add_command(p, std::move(command), line, types);
   if (p.del->parsed()) return del_command(p, std::move(command));
   if (p.list->parsed()) return list_command(p, std::move(command));
+  if (p.tags->parsed()) return tags_command(p, std::move(command));
+  if (p.tune->parsed()) return tune_command(p, std::move(command), types);
   if (p.help->parsed()) return help_command(p, std::move(command), types);
   if (p.features->parsed()) command.verb = Verb::features;
   if (p.doctor->parsed()) command.verb = Verb::doctor;
@@ -290,6 +338,8 @@ Result<Command> parse_command(const CommandLine& line, TargetTypes types) {
     declare_add(p);
     declare_del(p);
     declare_list(p);
+    declare_tags(p);
+    declare_tune(p);
     declare_rest(p);
     if (line.words.empty()) return print_command(p.app.help() + target_list(types));
     try {

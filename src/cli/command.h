@@ -19,7 +19,19 @@ enum class ExitCode : std::uint8_t { done = 0, failed = 1, usage = 2, no_daemon 
 
 enum class Output : std::uint8_t { text, json };
 enum class Detail : std::uint8_t { quiet, normal, verbose };
-enum class Verb : std::uint8_t { add, del, list, features, doctor, check_config, schema, help_target, print };
+enum class Verb : std::uint8_t {
+  add,
+  del,
+  list,
+  tags,
+  tune,
+  features,
+  doctor,
+  check_config,
+  schema,
+  help_target,
+  print
+};
 
 struct Command {
   Verb verb = Verb::print;
@@ -27,8 +39,9 @@ struct Command {
   Detail detail = Detail::normal;
   std::string socket;
   std::chrono::milliseconds time_max{0};           // for an answer of the daemon
-  nlohmann::json args = nlohmann::json::object();  // for the daemon: of add, del and list
+  nlohmann::json args = nlohmann::json::object();  // for the daemon: of add, del, list, tags, tune
   std::vector<std::string> notes;                  // what was filled in, for the user
+  std::chrono::milliseconds watch{0};              // of tags: again after this time; 0: once
   std::string subject;                             // file of check-config, target of help_target
   std::string text;                                // of print: help or version
 };

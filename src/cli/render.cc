@@ -5,7 +5,7 @@
 #include <array>
 
 #include "abi/features.h"
-#include "api/wire.h"
+#include "cli/cells.h"
 #include "cli/table.h"
 
 namespace ublkd::cli {
@@ -13,30 +13,6 @@ namespace ublkd::cli {
 namespace {
 
 using nlohmann::json;
-
-const json& member(const json& object, const char* key) {
-  static const json none;
-  if (!object.is_object()) return none;
-  const auto it = object.find(key);
-  return it == object.end() ? none : *it;
-}
-
-// A value as one cell: texts without quotes, lists with commas.
-std::string cell(const json& value) {
-  if (value.is_null()) return "-";
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
-  if (value.is_array()) {
-    std::string out;
-    for (const json& item : value) out += (out.empty() ? "" : ",") + cell(item);
-    return out.empty() ? "-" : out;
-  }
-  return api::json_text(value, -1);
-}
-
-std::string cell(const json& object, const char* key) {
-  return cell(member(object, key));
-}
 
 std::string bytes_cell(const json& object, const char* key) {
   const json& value = member(object, key);

@@ -10,7 +10,9 @@
 #include "cli/direct_features.h"
 #include "cli/doctor.h"
 #include "cli/render.h"
+#include "cli/render_tags.h"
 #include "cli/usage.h"
+#include "cli/watch.h"
 #include "config/schema.h"
 
 namespace ublkd::cli {
@@ -104,6 +106,44 @@ Printed run_list(const Command& command) {
   return p;
 }
 
+Printed run_tags(const Command& command) {
+  const Reply reply = ask(command, "tags");
+  if (!reply.result) return failed(reply.result.error(), command.output, reply.code);
+  Printed p;
+  p.out = command.output == Output::json ? document(*reply.result) : tags_text(*reply.result, json());
+  if (p.out.empty()) p.err = "ublkctl: no tag sets\n";
+  return p;
+}
+
+// Ends with the first answer that is an error.
+Printed watch_tags(const Command& command) {
+  Printed p;
+  json before;
+  run_watch({command.watch, [&]() -> std::string {
+               const Reply reply = ask(command, "tags");
+               if (!reply.result) {
+                 p = failed(reply.result.error(), command.output, reply.code);
+                 return "";
+               }
+               std::string block;
+               if (command.output == Output::json)
+                 block = api::json_text(*reply.result, -1);
+               else
+                 block = tags_text(*reply.result, before.is_null() ? json::object() : before);
+               before = *reply.result;
+               return block + "\n";
+             }});
+  return p;
+}
+
+Printed run_tune(const Command& command) {
+  const Reply reply = ask(command, "tune");
+  if (!reply.result) return failed(reply.result.error(), command.output, reply.code);
+  Printed p;
+  p.out = command.output == Output::json ? document(*reply.result) : tune_text(*reply.result);
+  return p;
+}
+
 // The daemon's answer, which also says what is used; without one the kernel is asked directly.
 Printed run_features(const Command& command) {
   Reply reply = ask(command, "features");
@@ -146,6 +186,8 @@ Printed run_command(const Command& command, TargetTypes types) {
     case Verb::add: return run_add(command);
     case Verb::del: return run_del(command);
     case Verb::list: return run_list(command);
+    case Verb::tags: return command.watch.count() > 0 ? watch_tags(command) : run_tags(command);
+    case Verb::tune: return run_tune(command);
     case Verb::features: return run_features(command);
     case Verb::doctor: return run_doctor(command);
     case Verb::check_config: return run_check_config(command, types);

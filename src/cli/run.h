@@ -16,7 +16,7 @@ struct Printed {
   ExitCode code = ExitCode::done;
 };
 
-// Never throws.
+// Never throws. `tags --watch` prints by itself; what is returned then is its end.
 [[nodiscard]] Printed run(const CommandLine& line, TargetTypes types);
 
 }  // namespace ublkd::cli

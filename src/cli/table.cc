@@ -27,6 +27,12 @@ bool is_number(const std::string& cell) {
          }));
 }
 
+std::string one_decimal(double value) {
+  std::string text = fmt::format("{:.1f}", value);
+  if (text.ends_with(".0")) text.erase(text.size() - 2);
+  return text;
+}
+
 }  // namespace
 
 std::string Table::text() const {
@@ -60,9 +66,18 @@ std::string human_bytes(std::uint64_t bytes) {
     value /= 1024;
     ++unit;
   }
-  std::string text = fmt::format("{:.1f}", value);
-  if (text.ends_with(".0")) text.erase(text.size() - 2);
-  return text + " " + units[unit];
+  return one_decimal(value) + " " + units[unit];
+}
+
+std::string human_duration(double ns) {
+  constexpr std::array units{"ns", "us", "ms", "s"};
+  if (ns == 0) return "0";
+  std::size_t unit = 0;
+  while (ns >= 1000 && unit + 1 < units.size()) {
+    ns /= 1000;
+    ++unit;
+  }
+  return one_decimal(ns) + units[unit];
 }
 
 }  // namespace ublkd::cli

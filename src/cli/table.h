@@ -23,4 +23,7 @@ class Table {
 // "1 GiB", "1.5 MiB", "512 B": rounded to one decimal.
 [[nodiscard]] std::string human_bytes(std::uint64_t bytes);
 
+// "5ms", "1.5s", "0": as in a config, rounded to one decimal.
+[[nodiscard]] std::string human_duration(double ns);
+
 }  // namespace ublkd::cli

@@ -14,6 +14,8 @@ inline constexpr const char* usage_footer = R"(Examples:
   ublkctl add -t file -f disk.img --name data  a file as a disk
   ublkctl add null --size 10GiB                the target may stand first
   ublkctl list -v -o json                      everything, for scripts
+  ublkctl tags --watch                         who holds the tags, live
+  ublkctl tune device data --weight 4          a larger share of its tag set
   ublkctl del data                             by name, number or path
   ublkctl doctor                               what is missing on this machine
 
@@ -41,6 +43,26 @@ Examples:
   ublkctl del -n 0
   ublkctl del data /dev/ublkb1
   ublkctl del --all
+)";
+
+inline constexpr const char* tags_footer =
+    R"(For each hardware queue and device: tags held now and at most, requests that wait,
+the share in force, weight, tags taken so far, held beyond the share, time with
+requests and no tag, times it came back from idle, and the median batch as
+asked/got. Jain is how even the last second was for those who waited, 1 at best.
+
+Examples:
+  ublkctl tags disk --watch=0.5
+  ublkctl tags -o json
+)";
+
+inline constexpr const char* tune_footer =
+    R"(In force from the next requests on, until the daemon ends; the config file keeps
+what it says. What is not named stays as it is. Durations as in the config: 5ms.
+
+Examples:
+  ublkctl tune tag-set disk --policy adaptive --grace 20ms
+  ublkctl tune device data --weight 4
 )";
 
 // "Targets:" with a line each.

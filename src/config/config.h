@@ -11,19 +11,20 @@
 #include <string>
 #include <vector>
 
+#include "mq/share_params.h"
 #include "ublkd/options.h"
 #include "ublkd/units.h"
 
 namespace ublkd {
 
 enum class BufferMode : std::uint8_t { automatic, copy };
-enum class SharePolicy : std::uint8_t { none };
 
 struct TagSetConfig {
   std::string name;  // a private set has the name of its device
   std::uint32_t hw_queues = 1;
-  std::uint32_t depth = 128;  // tags per hardware queue
-  SharePolicy policy = SharePolicy::none;
+  std::uint32_t depth = 128;  // tags per hardware queue, or of the whole set: scope
+  TagScope scope = TagScope::queue;
+  ShareParams share;
   std::vector<std::uint32_t> cpus;      // CPUs the queue threads may run on; empty: all
   std::uint32_t devices_max = 64;       // the ring of a hardware queue is sized for these
   std::uint32_t slots_total_max = 8192;  // slots of all devices together, per hardware queue
@@ -38,6 +39,7 @@ struct DeviceConfig {
   std::uint32_t queues = 0;     // of a private set; 0: 1
   std::uint32_t depth = 0;      // slots per queue; 0: 128
   std::uint32_t weight = 1;
+  std::uint64_t timeout_ns = 0;  // of a request; 0: none
   std::uint32_t logical_block_bytes = 0;  // 0: the target's
   std::uint64_t io_bytes_max = 0;         // 0: the target's, at most 512 KiB
   BufferMode buffer_mode = BufferMode::automatic;

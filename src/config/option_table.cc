@@ -7,6 +7,7 @@
 
 #include "config/quantity.h"
 #include "config/text.h"
+#include "mq/share_params.h"
 #include "ublkd/units.h"
 
 namespace ublkd {
@@ -21,7 +22,11 @@ constexpr std::uint64_t device_id_max = (1U << 20) - 1;   // minors of a block m
 constexpr std::uint64_t cpu_max = 1023;                   // CPU_SETSIZE - 1
 constexpr std::uint64_t slots_total_limit = 32768;        // half the largest completion queue
 
-constexpr std::string_view policies[] = {"none"};
+constexpr std::string_view scopes[] = {"queue", "set"};
+constexpr std::uint64_t grace_ns_min = 100'000;
+constexpr std::uint64_t grace_ns_max = 10'000'000'000;
+constexpr std::uint64_t idle_after_ns_max = 3'600'000'000'000;
+constexpr std::uint64_t timeout_ns_max = 86'400'000'000'000;
 constexpr std::string_view buffer_modes[] = {"auto", "copy"};
 constexpr std::string_view schedulers[] = {"none", "mq-deadline", "bfq", "kyber", "kernel"};
 constexpr std::string_view block_sizes[] = {"512", "1024", "2048", "4096"};
@@ -40,11 +45,29 @@ constexpr OptionSpec tag_set_table[] = {
      .default_text = "128",
      .min = 1,
      .max = depth_max},
+    {.name = "scope",
+     .type = OptionType::choice,
+     .help = "Whose the tags are. queue: each hardware queue has depth tags of its own; set: all share depth tags.",
+     .default_text = "queue",
+     .choices = scopes},
     {.name = "policy",
      .type = OptionType::choice,
-     .help = "How devices share the tags; none: first come, first served.",
-     .default_text = "none",
-     .choices = policies},
+     .help = "How devices share the tags. adaptive: by weight, and what one leaves the others use; equal: a fixed part "
+             "each, as the kernel does; none: first come, first served.",
+     .default_text = "adaptive",
+     .choices = share_policy_names},
+    {.name = "grace",
+     .type = OptionType::duration,
+     .help = "Policy adaptive: how long a device's share is kept for it after its last use.",
+     .default_text = "5ms",
+     .min = grace_ns_min,
+     .max = grace_ns_max},
+    {.name = "idle_after",
+     .type = OptionType::duration,
+     .help = "Policy equal: how long after its last use a device still counts as active.",
+     .default_text = "5s",
+     .min = grace_ns_min,
+     .max = idle_after_ns_max},
     {.name = "cpus",
      .type = OptionType::integers,
      .help = "CPUs the queue threads may run on; without it all CPUs.",
@@ -94,7 +117,12 @@ constexpr OptionSpec device_table[] = {
      .help = "Share of the tag set's tags, relative to the other devices.",
      .default_text = "1",
      .min = 1,
-     .max = 1000},
+     .max = weight_max},
+    {.name = "timeout",
+     .type = OptionType::duration,
+     .help = "A request that takes longer is counted, and its target asked to end it; 0: never.",
+     .default_text = "0",
+     .max = timeout_ns_max},
     {.name = "logical_block_size",
      .type = OptionType::size,
      .help = "Smallest unit of I/O; without it the target's own.",

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 
@@ -21,11 +22,21 @@ std::uint32_t number32(const OptionValues& values, std::string_view name) {
   return static_cast<std::uint32_t>(values.number(name));  // every table keeps these below 2^32
 }
 
+// Takes over what values has.
+void change_share(ShareParams& share, const OptionValues& values) {
+  for (std::size_t i = 0; i < std::size(share_policy_names); ++i)
+    if (values.text("policy") == share_policy_names[i]) share.policy = static_cast<SharePolicy>(i);
+  if (values.has("grace")) share.grace_ns = values.number("grace");
+  if (values.has("idle_after")) share.idle_after_ns = values.number("idle_after");
+}
+
 TagSetConfig tag_set_of(const std::string& name, const OptionValues& values) {
   TagSetConfig set;
   set.name = name;
   set.hw_queues = number32(values, "hw_queues");
   set.depth = number32(values, "depth");
+  set.scope = values.text("scope") == "set" ? TagScope::set : TagScope::queue;
+  change_share(set.share, values);
   for (const std::uint64_t cpu : values.numbers("cpus")) set.cpus.push_back(static_cast<std::uint32_t>(cpu));
   set.devices_max = number32(values, "devices_max");
   set.slots_total_max = number32(values, "slots_total_max");
@@ -41,6 +52,7 @@ DeviceConfig device_of(const OptionValues& values) {
   device.queues = number32(values, "queues");
   device.depth = number32(values, "depth");
   device.weight = number32(values, "weight");
+  device.timeout_ns = values.number("timeout");
   device.logical_block_bytes = number32(values, "logical_block_size");
   device.io_bytes_max = values.number("max_io_size");
   device.buffer_mode = values.text("buffer_mode") == "copy" ? BufferMode::copy : BufferMode::automatic;
@@ -118,6 +130,31 @@ void read_top(const JsonNode& root, CheckedConfig& out, const ReadScope& scope) 
     read_devices(devices->value, out, scope);
 }
 
+// The table's options of these names, all optional and without a default: a change is what is given.
+std::vector<OptionSpec> changes_of(std::span<const OptionSpec> table, std::span<const std::string_view> names) {
+  std::vector<OptionSpec> out;
+  for (OptionSpec spec : table) {
+    if (std::ranges::find(names, spec.name) == names.end()) continue;
+    spec.default_text = {};
+    spec.required = false;
+    out.push_back(spec);
+  }
+  return out;
+}
+
+Result<OptionValues> parse_changes(std::string_view text, std::span<const OptionSpec> table,
+                                   std::span<const std::string_view> names) {
+  Problems problems("");
+  const auto tree = parse_json_text(text, problems);
+  if (!tree) return problems.error();
+  const auto specs = changes_of(table, names);
+  OptionValues values = read_options(*tree, "", specs, {{}, problems});
+  if (problems.empty() && values.all().empty())
+    problems.add({}, "", fmt::format("expected at least one of: {}", fmt::join(names, ", ")));
+  if (!problems.empty()) return problems.error();
+  return values;
+}
+
 // Whole input of at most json_bytes_max bytes and one more, which the parser then refuses by number.
 Result<std::string> read_input(int fd, const std::string& name) {
   std::string text;
@@ -167,6 +204,22 @@ Result<DeviceConfig> parse_device(std::string_view text, std::string origin, Tar
   DeviceConfig device = read_device(*tree, "", {types, problems});
   if (!problems.empty()) return problems.error();
   return device;
+}
+
+Result<ShareParams> parse_share_change(std::string_view text, const ShareParams& share) {
+  static constexpr std::string_view names[] = {"policy", "grace", "idle_after"};
+  const auto values = parse_changes(text, tag_set_options(), names);
+  if (!values) return Unexpected(values.error());
+  ShareParams changed = share;
+  change_share(changed, *values);
+  return changed;
+}
+
+Result<std::uint32_t> parse_weight_change(std::string_view text) {
+  static constexpr std::string_view names[] = {"weight"};
+  const auto values = parse_changes(text, device_options(), names);
+  if (!values) return Unexpected(values.error());
+  return number32(*values, "weight");
 }
 
 }  // namespace ublkd

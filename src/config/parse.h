@@ -29,4 +29,9 @@ inline constexpr std::uint32_t slots_default = 128;  // of a device that sets no
 // is free, only the running daemon knows.
 [[nodiscard]] Result<DeviceConfig> parse_device(std::string_view text, std::string origin, TargetTypes types);
 
+// Changes of a running tag set or device, as the API's `tune` gets them: an object with at least one of the keys
+// policy, grace, idle_after, which change what share has; or with the key weight.
+[[nodiscard]] Result<ShareParams> parse_share_change(std::string_view text, const ShareParams& share);
+[[nodiscard]] Result<std::uint32_t> parse_weight_change(std::string_view text);
+
 }  // namespace ublkd

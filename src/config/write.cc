@@ -39,6 +39,7 @@ nlohmann::json to_json(const DeviceConfig& device) {
   if (!device.name.empty()) out["name"] = device.name;
   if (device.id) out["id"] = *device.id;
   if (!device.tag_set.empty()) out["tag_set"] = device.tag_set;
+  if (device.timeout_ns != 0) out["timeout"] = device.timeout_ns;
   if (device.queues != 0) out["queues"] = device.queues;
   if (device.depth != 0) out["depth"] = device.depth;
   if (device.logical_block_bytes != 0) out["logical_block_size"] = device.logical_block_bytes;
@@ -50,13 +51,6 @@ const char* buffer_mode_name(BufferMode mode) {
   switch (mode) {
     case BufferMode::automatic: return "auto";
     case BufferMode::copy: return "copy";
-  }
-  return "?";
-}
-
-const char* policy_name(SharePolicy policy) {
-  switch (policy) {
-    case SharePolicy::none: return "none";
   }
   return "?";
 }

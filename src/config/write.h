@@ -21,6 +21,5 @@ namespace ublkd {
 
 // Words of the config.
 [[nodiscard]] const char* buffer_mode_name(BufferMode mode);
-[[nodiscard]] const char* policy_name(SharePolicy policy);
 
 }  // namespace ublkd

@@ -197,7 +197,15 @@ Task<Result<void>> Device::open_char_node() {
   }
 }
 
+void Device::set_weight(std::uint32_t weight) {
+  config_.weight = weight;
+  if (share_number_) set_.set_weight(*share_number_, weight);
+  for (const auto& lane : lanes_) lane->hw.set_weight(*lane->dq, weight);
+  log_info("device {}: weight {}", config_.name, weight);
+}
+
 Result<void> Device::make_lanes() {
+  share_number_ = set_.join(config_.weight);
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   const std::uint64_t stride = abi::desc_stride_bytes(sizeof(abi::IoDesc), page);
   for (std::uint16_t q = 0; q < info_.nr_hw_queues; ++q) {
@@ -218,6 +226,9 @@ Result<void> Device::make_lanes() {
     auto target_queue = target_->open_queue(**dq);
     if (!target_queue) return Unexpected(target_queue.error());
     (*dq)->set_target(std::move(*target_queue));
+    (*dq)->number = *share_number_;
+    (*dq)->share.weight = config_.weight;
+    (*dq)->timeout_ns = config_.timeout_ns;
     if (auto r = hw.reserve(**dq); !r) return r;
     lanes_.push_back(std::make_unique<Lane>(hw, std::move(*dq), *env_.io));
   }

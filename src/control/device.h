@@ -53,6 +53,9 @@ class Device {
   // live. A start() in progress is given up first.
   Task<Result<void>> stop(StopMode mode);
 
+  // Its share of the tag set's tags, from now on. weight: 1 .. weight_max.
+  void set_weight(std::uint32_t weight);
+
   [[nodiscard]] LifeState state() const { return state_; }
   [[nodiscard]] const DeviceConfig& config() const { return config_; }
   [[nodiscard]] const TagSet& tag_set() const { return set_; }
@@ -102,6 +105,7 @@ class Device {
   Fd char_node_;
   std::vector<Mapping> desc_maps_;
   std::vector<std::unique_ptr<Lane>> lanes_;
+  std::optional<std::uint32_t> share_number_;  // in the set's sharing, from make_lanes to drop_lanes
   std::string scheduler_;
   std::vector<std::string> holders_;  // who had the node open when it was stopped
 };

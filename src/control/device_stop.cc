@@ -1,5 +1,6 @@
 // The end of a device: stop() and the clean-up of a start that failed.
 #include <cerrno>
+#include <utility>
 
 #include "abi/features.h"
 #include "base/log.h"
@@ -121,6 +122,7 @@ Task<Result<void>> Device::await_lanes_ended() {
 void Device::drop_lanes() {
   for (const auto& lane : lanes_) lane->hw.release(*lane->dq);
   lanes_.clear();
+  if (share_number_) set_.leave(*std::exchange(share_number_, std::nullopt));
   desc_maps_.clear();
   char_node_.reset();
 }

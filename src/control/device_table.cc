@@ -28,7 +28,7 @@ TagSetConfig private_set_config(const DeviceConfig& device) {
 
 Task<Result<void>> DeviceTable::add_tag_set(TagSetConfig config) {
   const std::string name = config.name;
-  auto set = co_await TagSet::build(*env_.io, std::move(config), register_ublkc_);
+  auto set = co_await TagSet::build(*env_.io, std::move(config), {.register_ublkc = register_ublkc_});
   if (!set) co_return Unexpected(set.error());
   sets_.insert_or_assign(name, std::move(*set));
   co_return Result<void>{};
@@ -48,7 +48,7 @@ Result<void> DeviceTable::check_new(const DeviceConfig& config) {
 
 Task<Result<TagSet*>> DeviceTable::set_for(Entry& entry, const DeviceConfig& config) {
   if (config.tag_set.empty()) {
-    auto set = co_await TagSet::build(*env_.io, private_set_config(config), register_ublkc_);
+    auto set = co_await TagSet::build(*env_.io, private_set_config(config), {.register_ublkc = register_ublkc_});
     if (!set) co_return Unexpected(set.error());
     entry.private_set = std::move(*set);
     co_return entry.private_set.get();
@@ -72,6 +72,7 @@ Task<Result<void>> DeviceTable::start_entry(Entry& entry, DeviceConfig config) {
   TagSet* tag_set = *set;
   ++tag_set->devices;
   entry.device = std::make_unique<Device>(env_, std::move(config), *tag_set);
+  on_change_();
   auto started = co_await entry.device->start();
   if (!started && entry.device->state() == LifeState::gone && !entry.removing) {
     --tag_set->devices;
@@ -102,6 +103,7 @@ Task<Result<const Device*>> DeviceTable::add(DeviceConfig config, bool keep_fail
   log_info("device {}: {} live: {} target, {} bytes, {} queue(s) x {} slots, tag set {}", entry->name, d.path(),
            d.config().target.type, d.geometry().size_bytes, d.info().nr_hw_queues, d.info().queue_depth,
            d.tag_set().config().name);
+  on_change_();
   co_return entry->device.get();
 }
 
@@ -142,6 +144,7 @@ Task<Result<void>> DeviceTable::remove(std::string which, StopMode mode) {
   log_info("device {}: gone", entry->name);
   --set_of(*entry).devices;
   erase(entry);
+  on_change_();
   co_return Result<void>{};
 }
 

@@ -7,6 +7,7 @@
 //   3. One add or remove works on a device at a time; others go on meanwhile.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -40,6 +41,9 @@ class DeviceTable {
   // All at once; the first error, when one is stuck.
   Task<Result<void>> remove_all(StopMode mode);
 
+  // Called when a device is about to start, has become live, or was removed.
+  void on_change(std::function<void()> f) { on_change_ = std::move(f); }
+
   // True once close() was called: adds are refused.
   void close() { closed_ = true; }
 
@@ -58,6 +62,7 @@ class DeviceTable {
 
   ControlEnvironment& env_;
   bool register_ublkc_;
+  std::function<void()> on_change_ = [] {};
   bool closed_ = false;
   std::uint32_t adds_in_progress_ = 0;
   std::uint32_t unnamed_ = 0;

@@ -19,6 +19,8 @@
 #include "control/control_ring.h"
 #include "control/device_table.h"
 #include "control/known_kernels.h"
+#include "control/timeout_watch.h"
+#include "daemon/fairness_watch.h"
 #include "daemon/service.h"
 #include "daemon/target_types.h"
 #include "ring/ring.h"
@@ -93,7 +95,13 @@ class Daemon {
     log_info("ublk features {:#x}; /dev/ublkcN {}", *features,
              register_ublkc ? "as registered file" : "by descriptor: this kernel does not release single slots");
     table_ = std::make_unique<DeviceTable>(env_, register_ublkc);
-    service_ = std::make_unique<DaemonService>(*table_, env_, options_);
+    timeouts_ = std::make_unique<TimeoutWatch>(io_, *table_);
+    fairness_ = std::make_unique<FairnessWatch>(io_, *table_);
+    table_->on_change([this] {
+      timeouts_->devices_changed();
+      fairness_->devices_changed();
+    });
+    service_ = std::make_unique<DaemonService>(*table_, *fairness_, env_, options_);
     server_ = std::make_unique<api::ApiServer>(io_, dir->socket_path(), *service_);
     co_return server_->listen();
   }
@@ -182,6 +190,8 @@ class Daemon {
   Claims claims_;
   ControlEnvironment env_;
   std::unique_ptr<DeviceTable> table_;
+  std::unique_ptr<TimeoutWatch> timeouts_;
+  std::unique_ptr<FairnessWatch> fairness_;
   std::unique_ptr<DaemonService> service_;
   std::unique_ptr<api::ApiServer> server_;
 };

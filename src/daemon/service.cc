@@ -4,6 +4,8 @@
 
 #include "config/parse.h"
 #include "daemon/status.h"
+#include "daemon/tags_status.h"
+#include "daemon/tune.h"
 
 namespace ublkd {
 
@@ -21,9 +23,11 @@ boost::asio::awaitable<Result<json>> DaemonService::call(std::string verb, json 
   if (verb == "ping") co_return daemon_status();
   if (verb == "list") co_return list(args);
   if (verb == "features") co_return features_status(env_.features);
+  if (verb == "tags") co_return tags(args);
+  if (verb == "tune") co_return tune(table_, args);
   if (verb == "add") co_return co_await add(std::move(args));
   if (verb == "del") co_return co_await del(std::move(args));
-  co_return fail(ErrorKind::unsupported, verb, "", "no such verb; known: ping, add, del, list, features");
+  co_return fail(ErrorKind::unsupported, verb, "", "no such verb; known: ping, add, del, list, tags, tune, features");
 }
 
 json DaemonService::daemon_status() const {
@@ -42,7 +46,7 @@ Task<Result<json>> DaemonService::add(json args) {
   if (!added) co_return Unexpected(added.error());
   const auto* entry = table_.find((*added)->config().name);
   if (entry == nullptr) co_return fail(ErrorKind::not_found, "add", "", "the device was deleted at once");
-  co_return device_status(*entry);
+  co_return device_status(*entry, shares_in_force(table_));
 }
 
 // The devices that `del` names; error when args are not of its form.
@@ -88,15 +92,24 @@ Task<Result<json>> DaemonService::del(json args) {
 
 Result<json> DaemonService::list(const json& args) const {
   json devices = json::array();
+  const Shares shares = shares_in_force(table_);
   if (args.contains("device") && args["device"].is_string()) {
     const std::string which = args["device"];
     const auto* entry = table_.find(which);
     if (entry == nullptr) return fail(ErrorKind::not_found, "list", which, "there is no such device");
-    devices.push_back(device_status(*entry));
+    devices.push_back(device_status(*entry, shares));
   } else {
-    for (const auto& e : table_.entries()) devices.push_back(device_status(*e));
+    for (const auto& e : table_.entries()) devices.push_back(device_status(*e, shares));
   }
   return json{{"daemon", daemon_status()}, {"tag_sets", tag_sets_status(table_)}, {"devices", devices}};
+}
+
+Result<json> DaemonService::tags(const json& args) const {
+  const auto set = args.find("tag_set");
+  if (set == args.end()) return tags_status(table_, fairness_, "");
+  if (!set->is_string() || set->get_ref<const std::string&>().empty())
+    return bad_args("tags", "args.tag_set holds " + set->dump() + ", expected a name");
+  return tags_status(table_, fairness_, *set);
 }
 
 }  // namespace ublkd

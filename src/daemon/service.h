@@ -4,13 +4,15 @@
 #include "api/server.h"
 #include "control/device_table.h"
 #include "daemon/daemon.h"
+#include "daemon/fairness_watch.h"
 
 namespace ublkd {
 
 class DaemonService final : public api::Service {
  public:
-  DaemonService(DeviceTable& table, const ControlEnvironment& env, const DaemonOptions& options)
-      : table_(table), env_(env), options_(options) {}
+  DaemonService(DeviceTable& table, const FairnessWatch& fairness, const ControlEnvironment& env,
+                const DaemonOptions& options)
+      : table_(table), fairness_(fairness), env_(env), options_(options) {}
 
   boost::asio::awaitable<Result<nlohmann::json>> call(std::string verb, nlohmann::json args) override;
 
@@ -19,9 +21,11 @@ class DaemonService final : public api::Service {
   Task<Result<nlohmann::json>> del(nlohmann::json args);
   Result<std::vector<std::string>> devices_to_delete(const nlohmann::json& args) const;
   Result<nlohmann::json> list(const nlohmann::json& args) const;
+  Result<nlohmann::json> tags(const nlohmann::json& args) const;
   nlohmann::json daemon_status() const;
 
   DeviceTable& table_;
+  const FairnessWatch& fairness_;
   const ControlEnvironment& env_;
   const DaemonOptions& options_;
 };

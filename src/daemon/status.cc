@@ -9,6 +9,7 @@
 
 #include "abi/features.h"
 #include "config/write.h"
+#include "daemon/tag_pools.h"
 
 namespace ublkd {
 
@@ -29,15 +30,15 @@ struct Totals {
 Totals totals_of(const Device& device) {
   Totals t;
   for (const DeviceQueue* q : device.queues()) {
-    // Put before taken, so that a snapshot never shows more put than taken.
-    t.put += q->tags_put.get();
-    t.taken += q->tags_taken.get();
-    t.active += q->active.get();
+    const TagsMoved tags = read_tags(std::array<const DeviceState*, 1>{q}).front();
+    t.put += tags.put;
+    t.taken += tags.taken;
     t.waiting += q->waiting_now.get();
     t.peak += q->peak.get();
     t.leftovers += q->leftovers.get();
     t.memory_bytes += q->memory_bytes();
   }
+  t.active = t.taken - t.put;
   return t;
 }
 
@@ -55,13 +56,6 @@ json ops_of(const Device& device) {
   return out;
 }
 
-// Tags the device could hold if all live devices of its set shared them by weight.
-double share_of(const Device& device) {
-  const TagSet& set = device.tag_set();
-  const double tags = static_cast<double>(set.config().depth) * device.info().nr_hw_queues;
-  return set.devices > 1 ? tags / set.devices : tags;
-}
-
 json queue_status(const HwQueue& hw) {
   const HwQueue::Snapshot s = hw.snapshot();
   return {{"queue", hw.spec().index}, {"tid", s.thread_id},   {"cpus", hw.spec().cpus},
@@ -72,7 +66,7 @@ json queue_status(const HwQueue& hw) {
 
 }  // namespace
 
-json device_status(const DeviceTable::Entry& entry) {
+json device_status(const DeviceTable::Entry& entry, const Shares& shares) {
   if (entry.device == nullptr)
     return {{"name", entry.name}, {"state", entry.error.empty() ? "building" : "failed"}, {"error", entry.error}};
   const Device& d = *entry.device;
@@ -82,6 +76,7 @@ json device_status(const DeviceTable::Entry& entry) {
     for (const auto& [key, value] : d.target()->facts()) facts[key] = value;
   json options = to_json(d.config().target);
   options.erase("type");
+  const auto share = shares.find(entry.name);
   return {{"id", d.info().dev_id},
           {"name", d.config().name},
           {"path", d.path()},
@@ -103,11 +98,12 @@ json device_status(const DeviceTable::Entry& entry) {
           {"flags", abi::feature_names(d.info().flags)},
           {"flags_dropped", abi::feature_names(d.flags_dropped())},
           {"weight", d.config().weight},
+          {"timeout_ns", d.config().timeout_ns},
           {"scheduler", d.scheduler()},
           {"daemon_pid", ::getpid()},
           {"active", t.active},
           {"waiting", t.waiting},
-          {"share", share_of(d)},
+          {"share", share == shares.end() ? json() : json(share->second)},
           {"peak", t.peak},
           {"tags_taken", t.taken},
           {"tags_put", t.put},
@@ -133,15 +129,14 @@ json tag_sets_status(const DeviceTable& table) {
                    {"private", set.config().is_private},
                    {"hw_queues", set.hw_queues().size()},
                    {"depth", set.config().depth},
-                   {"policy", policy_name(set.config().policy)},
+                   {"scope", set.config().scope == TagScope::set ? "set" : "queue"},
+                   {"policy", share_policy_name(set.config().share.policy)},
                    {"devices", devices},
                    {"active", tags - free},
                    {"free", free},
                    {"queues", queues}});
   };
-  for (const auto& [name, set] : table.shared_sets()) add(*set);
-  for (const auto& e : table.entries())
-    if (e->private_set != nullptr) add(*e->private_set);
+  for (const TagSet* set : tag_sets_of(table)) add(*set);
   return out;
 }
 

@@ -6,10 +6,11 @@
 #include <string>
 
 #include "control/device_table.h"
+#include "daemon/tags_status.h"
 
 namespace ublkd {
 
-[[nodiscard]] nlohmann::json device_status(const DeviceTable::Entry& entry);
+[[nodiscard]] nlohmann::json device_status(const DeviceTable::Entry& entry, const Shares& shares);
 [[nodiscard]] nlohmann::json tag_sets_status(const DeviceTable& table);
 [[nodiscard]] nlohmann::json features_status(std::uint64_t features);
 

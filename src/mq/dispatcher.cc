@@ -1,15 +1,9 @@
 #include "mq/dispatcher.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ublkd {
-
-namespace {
-
-// Orders wrap around; at most 2^31 turns lie between two waiting requests.
-bool older(std::uint32_t a, std::uint32_t b) { return static_cast<std::int32_t>(a - b) < 0; }
-
-}  // namespace
 
 void Dispatcher::make_ready(DeviceState& device) {
   device.ready = true;
@@ -18,119 +12,103 @@ void Dispatcher::make_ready(DeviceState& device) {
   ready_tail_ = &device;
 }
 
-void Dispatcher::dispatch(RequestList& done, RequestList& reaped, std::uint64_t now_ns) {
-  reap(done, reaped);
-  while (waiting_ > 0 && pool_.free() > 0) {
-    const bool more = run_granted(now_ns);
-    reap(done, reaped);
-    if (!more) break;
-  }
-  unlink_idle();
+void Dispatcher::add(DeviceState& device) {
+  share_.add(device);
+  changed_.reserve(changed_.capacity() + 1);
 }
 
-void Dispatcher::reap(RequestList& done, RequestList& reaped) {
-  for (Request* rq = done.front(); rq != nullptr; rq = rq->next) {
-    auto& device = *static_cast<DeviceState*>(rq->owner);
-    UBLKD_CHECK(inflight_[raw(rq->tag)] == rq);
-    inflight_[raw(rq->tag)] = nullptr;
-    pool_.put(rq->tag);
-    rq->tag = tag_none;
-    device.active.add(-1u);
-    device.tags_put.add(1);
-    device.declined = false;
+void Dispatcher::remove(DeviceState& device) {
+  if (device.changed) {
+    tell_set_of(device);
+    std::erase(changed_, &device);
   }
+  share_.remove(device);
+}
+
+void Dispatcher::dispatch(RequestList& done, RequestList& reaped, std::uint64_t now_ns) {
+  reap(done, reaped, now_ns);
+  if (set_ != nullptr) return dispatch_from_set(done, reaped, now_ns);
+  while (waiting_ > 0 && pool_.free() > 0) {
+    const std::uint32_t granted = share_.grant(ready_head_, pool_.free(), now_ns);
+    UBLKD_CHECK(pool_.take_all({tags_.data(), granted}).count == granted);
+    const bool came_back = run_granted(now_ns);
+    if (!came_back && done.empty()) break;  // all that may be given is
+    reap(done, reaped, now_ns);
+  }
+  unlink_idle();
+  UBLKD_CHECK(share_.held() == pool_.depth() - pool_.free());
+}
+
+// Tags are put word by word, and counted device by device.
+void Dispatcher::reap(RequestList& done, RequestList& reaped, std::uint64_t now_ns) {
+  for (Request* rq = done.front(); rq != nullptr;) {
+    auto& device = *static_cast<DeviceState*>(rq->owner);
+    std::uint32_t n = 0;
+    for (; rq != nullptr && rq->owner == &device; rq = rq->next, ++n) {
+      inflight_.end(rq->tag, *rq);
+      put(rq->tag);
+      rq->tag = tag_none;
+    }
+    share_.gave(device, n, now_ns);
+    device.declined = false;
+    if (set_ != nullptr) mark_changed(device);
+  }
+  if (set_ != nullptr) freed_.put_into(*set_tags_);
   reaped.splice_back(done);
 }
 
-// Grants by arrival turn: the device whose next request is oldest takes all it has that is no
-// younger than the next request of any other.
-std::uint32_t Dispatcher::grant_first_come(std::uint32_t free) {
-  std::uint32_t total = 0;
-  while (total < free) {
-    DeviceState* oldest = nullptr;
-    for (DeviceState* d = ready_head_; d != nullptr; d = d->next_ready)
-      if (d->next_grant != nullptr && (oldest == nullptr || older(d->next_grant->order, oldest->next_grant->order)))
-        oldest = d;
-    if (oldest == nullptr) break;
-    const std::uint32_t turn = oldest->next_grant->order;
-    while (total < free && oldest->next_grant != nullptr && oldest->next_grant->order == turn) {
-      oldest->next_grant = oldest->next_grant->next;
-      ++oldest->granted;
-      ++total;
-    }
-  }
-  return total;
-}
-
-std::uint32_t Dispatcher::grant(std::uint64_t now_ns) {
-  std::uint32_t wanted = 0;
-  for (DeviceState* d = ready_head_; d != nullptr; d = d->next_ready) {
-    if (d->declined && now_ns >= d->retry_ns) d->declined = false;
-    d->granted = d->declined ? 0 : d->waiting.size();
-    wanted += d->granted;
-  }
-  if (wanted <= pool_.free()) return wanted;
-  for (DeviceState* d = ready_head_; d != nullptr; d = d->next_ready) {
-    d->next_grant = d->declined ? nullptr : d->waiting.front();
-    d->granted = 0;
-  }
-  return grant_first_come(pool_.free());
-}
-
-// One pass over the ready devices; false when no device was granted anything. A device that declined
-// counts: the tags it gave back are the next one's.
+// One pass over the ready devices with the tags taken; true when a target declined: the tags it gave back are the next
+// one's.
 bool Dispatcher::run_granted(std::uint64_t now_ns) {
-  std::uint32_t left = grant(now_ns);
-  const bool granted = left > 0;
-  TagBatch batch;
+  const Tag* tags = tags_.data();
+  bool declined = false;
   for (DeviceState* d = ready_head_; d != nullptr; d = d->next_ready) {
     if (d->granted == 0) continue;
-    RequestList list = start(*d, batch, left);
-    d->target->queue_rqs(list);
-    count_taken(*d, d->granted - list.size());
-    if (!list.empty()) take_back(*d, list, now_ns);
-  }
-  UBLKD_CHECK(left == 0 && batch.empty());
-  return granted;
-}
-
-// Gives the device's granted requests their tags. left: tags still to be taken for this pass, over
-// all devices; batch: tags taken and not yet given.
-RequestList Dispatcher::start(DeviceState& device, TagBatch& batch, std::uint32_t& left) {
-  const std::uint32_t n = device.granted;
-  Request* last = nullptr;
-  for (Request* rq = device.waiting.front(); ; rq = rq->next) {
-    if (batch.empty()) {
-      batch = pool_.take(left);
-      left -= batch.count();
+    if (d->granted == d->asked) {
+      d->batch_whole.record(d->granted);
+    } else {
+      d->part_asked.record(d->asked);
+      d->part_got.record(d->granted);
     }
-    rq->tag = batch.pop();
-    rq->state = RequestState::started;
-    inflight_[raw(rq->tag)] = rq;
-    last = rq;
-    if (--device.granted == 0) break;
+    RequestList list = start(*d, tags, now_ns);
+    tags += d->granted;
+    d->target->queue_rqs(list);
+    if (list.size() < d->granted) share_.took(*d, d->granted - list.size(), now_ns);
+    if (set_ != nullptr) mark_changed(*d);
+    if (list.empty()) continue;
+    take_back(*d, list, now_ns);
+    declined = true;
   }
-  device.granted = n;
-  waiting_ -= n;
-  return device.waiting.split_front(*last, n);
+  return declined;
 }
 
-void Dispatcher::count_taken(DeviceState& device, std::uint32_t n) {
-  device.active.add(n);
-  device.tags_taken.add(n);
-  if (device.active.get() > device.peak.get()) device.peak.set(device.active.get());
+// Gives the device's granted requests their tags.
+RequestList Dispatcher::start(DeviceState& device, const Tag* tags, std::uint64_t now_ns) {
+  const std::uint64_t deadline_ns = device.timeout_ns == 0 ? time_never_ns : now_ns + device.timeout_ns;
+  Request* last = nullptr;
+  std::uint32_t n = device.granted;
+  for (Request* rq = device.waiting.front();; rq = rq->next) {
+    rq->tag = *tags++;
+    rq->state = RequestState::started;
+    inflight_.start(rq->tag, *rq, deadline_ns);
+    last = rq;
+    if (--n == 0) break;
+  }
+  waiting_ -= device.granted;
+  return device.waiting.split_front(*last, device.granted);
 }
 
 // Leftovers: their tags go back in this turn, uncounted, and they wait at the head of their device.
 void Dispatcher::take_back(DeviceState& device, RequestList& leftovers, std::uint64_t now_ns) {
   const std::uint32_t n = leftovers.size();
   for (Request* rq = leftovers.front(); rq != nullptr; rq = rq->next) {
-    UBLKD_CHECK(rq->state == RequestState::started && inflight_[raw(rq->tag)] == rq);
-    inflight_[raw(rq->tag)] = nullptr;
-    pool_.put(rq->tag);
+    UBLKD_CHECK(rq->state == RequestState::started);
+    inflight_.end(rq->tag, *rq);
+    put(rq->tag);
     rq->tag = tag_none;
     rq->state = RequestState::arrived;
   }
+  if (set_ != nullptr) freed_.put_into(*set_tags_);
   device.leftovers.add(n);
   device.declined = true;
   device.retry_ns = now_ns + decline_retry_ns;
@@ -138,11 +116,91 @@ void Dispatcher::take_back(DeviceState& device, RequestList& leftovers, std::uin
   device.waiting.splice_front(leftovers);
 }
 
+// --- scope set: tags of a pool that other threads share -------------------------------------------
+
+void Dispatcher::dispatch_from_set(RequestList& done, RequestList& reaped, std::uint64_t now_ns) {
+  for (;;) {
+    const std::uint32_t wanted = share_.ask(ready_head_, now_ns);
+    const std::uint32_t granted = wanted > 0 && set_->is_plenty(wanted) ? wanted : ask_set(now_ns);
+    const std::uint32_t got = granted > 0 ? take_from_set(granted) : 0;
+    if (got == 0) break;
+    run_granted(now_ns);
+    reap(done, reaped, now_ns);
+  }
+  unlink_idle();
+  tell_set();
+  if (waiting_ > 0 || !marked_waiting_) return;
+  set_->pool().clear_waiting(queue_);
+  marked_waiting_ = false;
+  // The wake-up that told of a free tag may have come here, where nobody needs it any more.
+  if (set_->pool().any_free() && set_->pool().waiters() != 0) set_->arbitrate(queue_, now_ns);
+}
+
+// Publishes what waits here and has the set decide; sets granted to what it offers. 0 also when nobody waits anywhere.
+std::uint32_t Dispatcher::ask_set(std::uint64_t now_ns) {
+  for (DeviceState* d = ready_head_; d != nullptr; d = d->next_ready) mark_changed(*d);
+  tell_set();
+  if (waiting_ > 0 && !marked_waiting_) {
+    set_->pool().set_waiting(queue_);
+    marked_waiting_ = true;
+  }
+  if (set_->pool().waiters() == 0) return 0;
+  std::uint32_t granted = 0;
+  do {
+    set_->arbitrate(queue_, now_ns);
+    for (DeviceState* d = ready_head_; d != nullptr; d = d->next_ready) {
+      const std::uint32_t offers = set_->claim(queue_, d->number);
+      d->granted = std::min(offers, d->asked);
+      granted += d->granted;
+      unclaimed_ = unclaimed_ || offers > d->asked;
+    }
+  } while (granted == 0 && std::exchange(unclaimed_, false));  // what was not claimed is others'
+  return granted;
+}
+
+// Takes as many of the granted tags as there are: a queue that found plenty may have been faster. Trims granted to it.
+std::uint32_t Dispatcher::take_from_set(std::uint32_t granted) {
+  const std::uint32_t got = set_tags_->take_all({tags_.data(), granted}).count;
+  std::uint32_t left = got;
+  for (DeviceState* d = ready_head_; d != nullptr; d = d->next_ready) {
+    d->granted = std::min(d->granted, left);
+    left -= d->granted;
+  }
+  return got;
+}
+
+void Dispatcher::mark_changed(DeviceState& device) {
+  if (device.changed) return;
+  device.changed = true;
+  changed_.push_back(&device);
+}
+
+void Dispatcher::tell_set() {
+  for (DeviceState* d : changed_) tell_set_of(*d);
+  changed_.clear();
+}
+
+void Dispatcher::tell_set_of(DeviceState& device) {
+  constexpr std::uint64_t us = 1000;
+  device.changed = false;
+  SetShare::Load load{.waiting = device.declined ? 0 : device.waiting.size(),
+                      .held = device.held,
+                      .oldest_us = 0,
+                      .tag_time_ns = device.tag_time_ns.get(),
+                      .puts = device.tags_put.get()};
+  if (load.waiting > 0) load.oldest_us = static_cast<std::uint32_t>(device.waiting.front()->arrived_ns / us);
+  set_->publish(queue_, device.number, load);
+}
+
 RequestList Dispatcher::take_waiting(DeviceState& device) {
   RequestList list = device.waiting;
   device.waiting.clear();
   waiting_ -= list.size();
   unlink_idle();
+  if (set_ != nullptr) {
+    mark_changed(device);
+    unclaimed_ = set_->claim(queue_, device.number) > 0 || unclaimed_;
+  }
   return list;
 }
 
@@ -153,14 +211,17 @@ void Dispatcher::unlink_idle() {
     DeviceState* next = d->next_ready;
     d->waiting_now.set(d->waiting.size());
     d->ready = false;
-    if (!d->waiting.empty()) make_ready(*d);
+    if (d->waiting.empty())
+      share_.end_waiting(*d);
+    else
+      make_ready(*d);
     d = next;
   }
 }
 
-std::uint64_t Dispatcher::retry_deadline_ns() const {
-  std::uint64_t at = time_never_ns;
-  if (waiting_ == 0) return at;
+std::uint64_t Dispatcher::wake_ns() const {
+  if (waiting_ == 0 || free() == 0) return time_never_ns;  // with no tag free, the next put is the event
+  std::uint64_t at = set_ == nullptr ? share_.wake_ns() : set_->wake_ns();
   for (DeviceState* d = ready_head_; d != nullptr; d = d->next_ready)
     if (d->declined) at = std::min(at, d->retry_ns);
   return at;

@@ -2,15 +2,14 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <future>
 #include <new>
+#include <utility>
 
 #include "abi/user_data.h"
 #include "base/clock.h"
@@ -23,97 +22,6 @@
 namespace ublkd {
 
 namespace ud = user_data;
-
-struct HwQueue::Message {
-  std::function<void()> run;
-  Message* next = nullptr;
-};
-
-// --- control thread ---------------------------------------------------------------------------
-
-HwQueue::HwQueue(const HwQueueSpec& spec)
-    : spec_(spec),
-      dispatcher_(spec.depth),
-      slot_ranges_(spec.slots_total_max),
-      file_ranges_(spec.files_max),
-      buffer_ranges_(spec.register_buffers ? std::min(spec.slots_total_max, registered_slots_max) : 0) {
-  free_now_.set(spec.depth);
-}
-
-Result<std::unique_ptr<HwQueue>> HwQueue::start(const HwQueueSpec& spec) {
-  std::unique_ptr<HwQueue> hw(new HwQueue(spec));
-  auto memory = Mapping::anonymous(std::size_t{spec.slots_total_max} * sizeof(Request), "request table");
-  if (!memory) return Unexpected(memory.error());
-  hw->table_memory_ = std::move(*memory);
-  hw->table_ = reinterpret_cast<Request*>(hw->table_memory_.data());
-  hw->event_ = Fd(::eventfd(0, EFD_CLOEXEC));
-  if (!hw->event_.valid()) return fail_errno(errno, "eventfd", spec.set_name);
-  std::promise<Result<void>> stands;
-  hw->thread_ = std::thread([&hw_ref = *hw, &stands] {
-    hw_ref.thread_main([&stands](Result<void> r) { stands.set_value(std::move(r)); });
-  });
-  auto result = stands.get_future().get();
-  if (!result) {
-    hw->thread_.join();
-    return Unexpected(result.error());
-  }
-  return hw;
-}
-
-HwQueue::~HwQueue() {
-  if (!thread_.joinable()) return;
-  post([this] { stopping_ = true; });
-  thread_.join();
-}
-
-void HwQueue::post(std::function<void()> f) {
-  auto* m = new Message{std::move(f)};
-  m->next = inbox_.load(std::memory_order_relaxed);
-  // Release pairs with the exchange in run_messages: the message is whole when it is seen.
-  while (!inbox_.compare_exchange_weak(m->next, m, std::memory_order_release, std::memory_order_relaxed)) {
-  }
-  const std::uint64_t one = 1;
-  UBLKD_CHECK(::write(event_.get(), &one, sizeof one) == sizeof one);
-}
-
-Result<void> HwQueue::reserve(DeviceQueue& dq) {
-  const auto slot = slot_ranges_.take(dq.spec_.slots);
-  if (!slot)
-    return fail(ErrorKind::limit, "reserve slots in tag set", spec_.set_name,
-                std::to_string(dq.spec_.slots) + " slots asked, " + std::to_string(slot_ranges_.free()) + " of " +
-                    std::to_string(slot_ranges_.size()) + " free (in one piece or not); raise slots_total_max");
-  const auto files = static_cast<std::uint32_t>(dq.spec_.backing_fds.size() + (spec_.register_ublkc ? 1 : 0));
-  const auto file = file_ranges_.take(files);
-  dq.first_slot_ = *slot;
-  dq.file_slots_ = file ? files : 0;  // a full table: plain descriptors serve
-  dq.first_file_slot_ = file.value_or(0);
-  reserve_buffers(dq);
-  return {};
-}
-
-void HwQueue::release(DeviceQueue& dq) {
-  slot_ranges_.put(dq.first_slot_);
-  if (dq.file_slots_ > 0) file_ranges_.put(dq.first_file_slot_);
-  if (dq.buffer_slots_ > 0) buffer_ranges_.put(dq.first_buffer_);
-}
-
-void HwQueue::attach(DeviceQueue& dq, std::function<void(Result<void>)> done,
-                     std::function<void(std::int32_t)> on_ended) {
-  post([this, &dq, done = std::move(done), on_ended = std::move(on_ended)] {
-    dq.on_ended_ = on_ended;
-    done(attach_now(dq));
-  });
-}
-
-void HwQueue::fail_device(DeviceQueue& dq) {
-  post([this, &dq] { fail_now(dq); });
-}
-
-HwQueue::Snapshot HwQueue::snapshot() const {
-  return {spec_.depth,      free_now_.get(), waiting_now_.get(), thread_id_.get(),
-          overflows_.get(), devices_.get(),  turns_.get(),       ring_flags_,
-          io_flusher_.load(std::memory_order_relaxed)};
-}
 
 // --- the queue's thread: set-up ---------------------------------------------------------------
 
@@ -165,7 +73,7 @@ Result<void> HwQueue::set_up() {
 void HwQueue::wait() {
   std::uint64_t deadline = time_never_ns;
   for (DeviceQueue* dq = timers_; dq != nullptr; dq = dq->next_timer_) deadline = std::min(deadline, dq->wake_ns_);
-  deadline = std::min(deadline, dispatcher_.retry_deadline_ns());
+  deadline = std::min(deadline, dispatcher_.wake_ns());
   if (deadline != time_never_ns) now_ns_ = monotonic_ns();
   const int rc = ring_->enter(1, now_ns_, deadline);
   UBLKD_CHECK(rc == 0);
@@ -219,6 +127,7 @@ void HwQueue::arrive_request(DeviceQueue& dq, Request& rq) {
   const std::int32_t error = dq.read_descriptor(rq);
   rq.arrived_ns = now_ns_;
   rq.order = turn_;
+  rq.aborting = 0;
   if (error == 0 && !dq.failing_) [[likely]] {
     rq.state = RequestState::arrived;
     dispatcher_.arrive(dq, rq);
@@ -245,7 +154,7 @@ void HwQueue::run_timers() {
 
 void HwQueue::dispatch() {
   dispatcher_.dispatch(done_, reaped_, now_ns_);
-  free_now_.set(dispatcher_.pool().free());
+  free_now_.set(dispatcher_.free());
   waiting_now_.set(dispatcher_.waiting());
 }
 
@@ -332,6 +241,7 @@ Result<void> HwQueue::attach_now(DeviceQueue& dq) {
     rq->owner = static_cast<DeviceState*>(&dq);
     commit_request(dq, *rq, 0, abi::u_io_fetch_req);
   }
+  dispatcher_.add(dq);
   attached_.push_back(&dq);
   devices_.set(static_cast<std::uint32_t>(attached_.size()));
   return {};
@@ -343,7 +253,7 @@ void HwQueue::slot_ended(DeviceQueue& dq, std::int32_t result) {
   UBLKD_CHECK(dq.slots_out_.get() > 0);
   dq.slots_out_.add(-1u);
   if (dq.slots_out_.get() > 0) return;
-  UBLKD_CHECK(dq.active.get() == 0 && dq.waiting.empty());
+  dispatcher_.remove(dq);
   drop_files(dq);
   drop_buffers(dq);
   for (Request& rq : dq.requests_) rq.generation = 0;
@@ -359,8 +269,21 @@ void HwQueue::slot_ended(DeviceQueue& dq, std::int32_t result) {
   ended(dq.end_error_);  // control may destroy dq from here on
 }
 
+bool HwQueue::is_attached(const DeviceQueue& dq) const {
+  return std::find(attached_.begin(), attached_.end(), &dq) != attached_.end();
+}
+
+void HwQueue::end_if_still(Tag tag, std::uint32_t mark) {
+  Request* rq = dispatcher_.inflight().find(tag, mark);
+  if (rq == nullptr || rq->state != RequestState::started || rq->aborting != 0) return;
+  auto& device = *static_cast<DeviceState*>(rq->owner);
+  device.timeouts.add(1);
+  rq->aborting = 1;
+  device.target->abort(*rq);
+}
+
 void HwQueue::fail_now(DeviceQueue& dq) {
-  if (std::find(attached_.begin(), attached_.end(), &dq) == attached_.end()) return;
+  if (!is_attached(dq)) return;
   dq.failing_ = true;
   RequestList waiting = dispatcher_.take_waiting(dq);
   for (Request* rq = waiting.front(); rq != nullptr; rq = rq->next) {
@@ -368,8 +291,9 @@ void HwQueue::fail_now(DeviceQueue& dq) {
     rq->error = -EIO;
   }
   reaped_.splice_back(waiting);
-  const auto& inflight = dispatcher_.inflight();
-  for (Request* rq : inflight) {
+  const InflightTable& inflight = dispatcher_.inflight();
+  for (std::uint32_t t = 0; t < inflight.depth(); ++t) {
+    Request* rq = inflight.at(Tag(static_cast<std::uint16_t>(t)));
     if (rq == nullptr || rq->owner != static_cast<DeviceState*>(&dq) || rq->state != RequestState::started) continue;
     rq->aborting = 1;
     dq.target->abort(*rq);

@@ -33,6 +33,9 @@ namespace ublkd {
 // Slots whose first page is registered with the ring, and so pinned: 16 MiB for a hardware queue at most.
 inline constexpr std::uint32_t registered_slots_max = 4096;
 
+// Where the tables of a queue come from: bytes, and what for. Error no_memory when there is none.
+using MapMemory = std::function<Result<Mapping>(std::size_t, const std::string&)>;
+
 struct HwQueueSpec {
   std::string set_name;
   std::uint32_t index = 0;
@@ -42,9 +45,12 @@ struct HwQueueSpec {
   bool register_ublkc = false;           // only where slots are released one by one
   bool register_buffers = false;         // the same
   std::vector<std::uint32_t> cpus;       // pinned to these; empty: anywhere
+  ShareParams share;
+  SetShare* set_share = nullptr;         // scope set: whose tags are taken; outlives the queue
+  MapMemory map_memory = Mapping::populated;
 };
 
-class HwQueue {
+class HwQueue final : public QueueWaker {
  public:
   // Starts the thread; returns when its ring stands, or with the reason it cannot.
   [[nodiscard]] static Result<std::unique_ptr<HwQueue>> start(const HwQueueSpec& spec);
@@ -53,6 +59,9 @@ class HwQueue {
   ~HwQueue();
   HwQueue(const HwQueue&) = delete;
   HwQueue& operator=(const HwQueue&) = delete;
+
+  // Makes the queue's thread run a turn. Any thread.
+  void wake() override;
 
   // Runs f on the queue's thread, between two turns.
   void post(std::function<void()> f);
@@ -69,6 +78,13 @@ class HwQueue {
   // Answers everything of dq with EIO from now on, and asks its target to end what is in flight.
   void fail_device(DeviceQueue& dq);
 
+  // How the devices share the tags, from the next turn on.
+  void configure(const ShareParams& share);
+  void set_weight(DeviceQueue& dq, std::uint32_t weight);
+
+  // Asks the targets to end the requests that are older than their device's timeout, once each; returns how many.
+  std::uint32_t end_expired(std::uint64_t now_ns);
+
   struct Snapshot {
     std::uint32_t depth, free, waiting, thread_id, cq_overflows, devices;
     std::uint64_t turns;
@@ -80,7 +96,10 @@ class HwQueue {
 
  private:
   friend class DeviceQueue;
-  struct Message;
+  struct Message {
+    std::function<void()> run;
+    Message* next = nullptr;
+  };
 
   explicit HwQueue(const HwQueueSpec& spec);
 
@@ -106,7 +125,9 @@ class HwQueue {
   void reserve_buffers(DeviceQueue& dq);
   void register_buffers(DeviceQueue& dq);
   void drop_buffers(DeviceQueue& dq);
+  [[nodiscard]] bool is_attached(const DeviceQueue& dq) const;
   void fail_now(DeviceQueue& dq);
+  void end_if_still(Tag tag, std::uint32_t mark);
 
   HwQueueSpec spec_;
   std::unique_ptr<Ring> ring_;
@@ -130,6 +151,7 @@ class HwQueue {
   std::atomic<bool> io_flusher_{false};
   std::string ring_flags_;  // written before start() returns
   std::vector<DeviceQueue*> attached_;
+  std::vector<std::uint32_t> expired_marks_;  // by tag, what end_expired has dealt with; control thread
   RangeAllocator slot_ranges_;  // control thread
   RangeAllocator file_ranges_;  // control thread
   RangeAllocator buffer_ranges_;  // control thread

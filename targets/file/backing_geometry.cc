@@ -14,6 +14,7 @@
 #include <charconv>
 
 #include "base/log.h"
+#include "ublkd/segments.h"
 #include "ublkd/units.h"
 
 namespace ublkd {
@@ -25,6 +26,7 @@ constexpr std::uint32_t logical_block_bytes_max = page_bytes;
 constexpr std::uint32_t physical_block_bytes_max = 64 * 1024;
 constexpr std::uint32_t buffered_memory_align_bytes = 4;
 constexpr std::size_t attribute_bytes_max = 4096;
+constexpr std::uint64_t kib_bytes = 1024;
 
 DirectAlignment usable(std::uint32_t offset_bytes, std::uint32_t memory_bytes) {
   if (offset_bytes > logical_block_bytes_max || memory_bytes > page_bytes) return {};
@@ -113,6 +115,21 @@ std::uint32_t physical_block(const Backing& b, const struct stat& st, std::uint3
   return bytes;
 }
 
+// The block device that the data goes to: the backing, or the one that its file system lies on.
+dev_t device_below(const Backing& b, const struct stat& st) {
+  return b.kind == BackingKind::block ? st.st_rdev : st.st_dev;
+}
+
+// Without the page cache our requests are the block device's, as they are: what it would split is better split by the
+// kernel above us, where the parts are requests with tags of their own.
+std::uint32_t largest_io(const Backing& b, const struct stat& st) {
+  if (!b.direct) return io_bytes_max;
+  const dev_t device = device_below(b, st);
+  return unsplit_io_bytes(io_bytes_max,
+                          {.segments_max = queue_attribute(device, "max_segments").value_or(0),
+                           .io_bytes_max = queue_attribute(device, "max_sectors_kb").value_or(0) * kib_bytes});
+}
+
 void set_hints(Backing& b, const struct stat& st) {
   Geometry& g = b.geometry;
   g.physical_block_bytes = g.io_min_bytes = physical_block(b, st, g.logical_block_bytes);
@@ -123,8 +140,7 @@ void set_hints(Backing& b, const struct stat& st) {
     const std::uint32_t io_opt = block_number(b.fd.get(), BLKIOOPT, 0);
     if (io_opt % g.physical_block_bytes == 0) g.io_opt_bytes = io_opt;
   }
-  const dev_t device = b.kind == BackingKind::block ? st.st_rdev : st.st_dev;
-  g.rotational = queue_attribute(device, "rotational").value_or(0) != 0;
+  g.rotational = queue_attribute(device_below(b, st), "rotational").value_or(0) != 0;
 }
 
 // Direct I/O hands the pages themselves to the device. tmpfs copies all the same, from io-wq threads.
@@ -147,6 +163,16 @@ DirectAlignment direct_alignment(int fd) {
   return align_by_trying(fd);
 }
 
+// The buffers of slots begin on a page (DeviceQueue's memory is a mapping, cut into multiples of pages), so a request
+// starts at offset 0 of its first one.
+std::uint32_t unsplit_io_bytes(std::uint32_t io_bytes_max, const SplitLimits& limits) {
+  std::uint64_t bytes = io_bytes_max;
+  if (limits.io_bytes_max != 0) bytes = std::min(bytes, limits.io_bytes_max & ~std::uint64_t{page_bytes - 1});
+  if (limits.segments_max != 0 && bytes != 0 && segments_touched(0, bytes, page_shift) > limits.segments_max)
+    bytes = limits.segments_max << page_shift;
+  return static_cast<std::uint32_t>(std::max<std::uint64_t>(bytes, page_bytes));
+}
+
 Result<void> set_geometry(Backing& backing, const GeometryInput& in) {
   auto block = choose_block(backing, in);
   if (!block) return Unexpected(block.error());
@@ -156,7 +182,7 @@ Result<void> set_geometry(Backing& backing, const GeometryInput& in) {
   Geometry& g = backing.geometry;
   g.size_bytes = range->length_bytes;
   g.logical_block_bytes = *block;
-  g.io_bytes_max = io_bytes_max;
+  g.io_bytes_max = largest_io(backing, in.st);
   g.dma_alignment = std::max(in.align.memory_bytes, buffered_memory_align_bytes) - 1;
   g.read_only = in.context.read_only;
   g.volatile_cache = g.fua = !in.context.read_only;

@@ -34,6 +34,17 @@ struct GeometryInput {
 // a block size below the backing's, an offset off the grid, a range that is not inside the backing.
 [[nodiscard]] Result<void> set_geometry(Backing& backing, const GeometryInput& in);
 
+// What a block device takes without splitting it; 0: not known, no limit.
+struct SplitLimits {
+  std::uint64_t segments_max = 0;
+  std::uint64_t io_bytes_max = 0;
+};
+
+// The largest read or write, a multiple of page_bytes, that is no more than io_bytes_max (itself such a multiple) and
+// never split: neither for its length nor, from a buffer that begins on a page, for the pages it touches. At least one
+// page.
+[[nodiscard]] std::uint32_t unsplit_io_bytes(std::uint32_t io_bytes_max, const SplitLimits& limits);
+
 // A number from /sys/dev/block/MAJOR:MINOR/queue/NAME, of the whole disk for a partition; empty when
 // there is none.
 [[nodiscard]] std::optional<std::uint64_t> queue_attribute(dev_t device, const std::string& name);

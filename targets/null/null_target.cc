@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "targets/null/one_by_one.h"
 #include "ublkd/units.h"
 
 namespace ublkd {
@@ -16,7 +17,7 @@ constexpr std::uint32_t io_bytes_max = 1024 * 1024;
 constexpr std::uint64_t range_bytes_max = std::uint64_t{2} << 30;  // below 4 GiB, on every block size
 constexpr std::uint32_t accept_all = 0;
 
-constexpr std::array<OptionSpec, 2> null_options{{
+constexpr std::array<OptionSpec, 3> null_options{{
     {.name = "size",
      .type = OptionType::size,
      .help = "Size of the device; rounded down to the logical block.",
@@ -28,6 +29,10 @@ constexpr std::array<OptionSpec, 2> null_options{{
      .help = "Most requests taken at once; 0 takes all. For tests of sharing.",
      .default_text = "0",
      .max = depth_max},
+    {.name = "one_by_one",
+     .type = OptionType::boolean,
+     .help = "Benchmark: requests reach this target one at a time, as they would without queue_rqs.",
+     .default_text = "false"},
 }};
 
 // Makes the data of a read zeroes. Memory past dirty_bytes is zero already.
@@ -67,19 +72,24 @@ class NullQueue final : public TargetQueue {
   std::uint32_t accept_max_;
 };
 
+enum class Offer : std::uint8_t { lists, one_by_one };
+
 class NullTarget final : public Target {
  public:
-  NullTarget(const Geometry& geometry, std::uint32_t accept_max)
-      : geometry_(geometry), accept_max_(accept_max) {}
+  NullTarget(const Geometry& geometry, std::uint32_t accept_max, Offer offer)
+      : geometry_(geometry), accept_max_(accept_max), offer_(offer) {}
 
   [[nodiscard]] Geometry geometry() const override { return geometry_; }
   [[nodiscard]] Result<std::unique_ptr<TargetQueue>> open_queue(QueuePort& port) override {
-    return std::make_unique<NullQueue>(port, accept_max_);
+    auto queue = std::make_unique<NullQueue>(port, accept_max_);
+    if (offer_ == Offer::one_by_one) return std::make_unique<OneByOneQueue>(std::move(queue));
+    return queue;
   }
 
  private:
   Geometry geometry_;
   std::uint32_t accept_max_;
+  Offer offer_;
 };
 
 Geometry null_geometry(std::uint64_t size_bytes, std::uint32_t block_bytes, bool read_only) {
@@ -109,7 +119,11 @@ Result<std::unique_ptr<Target>> open_null(const OptionValues& options, const Ope
     log_warning("{}: size {} is no multiple of the {} B logical block; the last {} bytes are not served",
                 subject, size, block, size - rounded);
   const auto accept_max = static_cast<std::uint32_t>(options.number("accept_max"));
-  return std::make_unique<NullTarget>(null_geometry(rounded, block, context.read_only), accept_max);
+  const Offer offer = options.flag("one_by_one") ? Offer::one_by_one : Offer::lists;
+  if (offer == Offer::one_by_one && accept_max != accept_all)
+    return fail(ErrorKind::invalid, "open null target of", subject,
+                "accept_max limits a list, and with one_by_one there is none; leave one of the two out");
+  return std::make_unique<NullTarget>(null_geometry(rounded, block, context.read_only), accept_max, offer);
 }
 
 }  // namespace

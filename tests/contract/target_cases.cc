@@ -48,6 +48,8 @@ std::vector<TargetCase> make_cases() {
       {"null", Content::zeroes, plain, [](Ground&) { return null_spec().open(); }},
       {"null_accept_3", Content::zeroes, plain,
        [](Ground&) { return null_spec().set("accept_max", std::uint64_t{3}).open(); }},
+      {"null_one_by_one", Content::zeroes, plain,
+       [](Ground&) { return null_spec().set("one_by_one", true).open(); }},
       {"file_direct", Content::kept, fixed, [](Ground& g) { return file_spec(image(g), "auto").open(); }},
       {"file_buffered", Content::kept, plain,
        [](Ground& g) { return file_spec(image(g), "buffered").open(); }},

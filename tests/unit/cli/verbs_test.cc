@@ -101,6 +101,31 @@ TEST_F(VerbsTest, ListWithoutDevicesLeavesStandardOutputEmpty) {
   EXPECT_EQ(p.err, "ublkctl: no devices\n");
 }
 
+TEST_F(VerbsTest, TagsOfNoSetLeaveStandardOutputEmpty) {
+  service.answer = json{{"tag_sets", json::array()}};
+  const Printed tags = run_words({"tags", "disk"});
+  EXPECT_EQ(tags.code, ExitCode::done);
+  EXPECT_EQ(tags.out, "");
+  EXPECT_EQ(tags.err, "ublkctl: no tag sets\n");
+  EXPECT_EQ(service.asked_verb, "tags");
+  EXPECT_EQ(service.asked_args["tag_set"], "disk");
+}
+
+TEST_F(VerbsTest, TunePrintsWhatIsInForce) {
+  service.answer = json{{"device", "a"}, {"weight", 3}};
+  const Printed p = run_words({"tune", "device", "a", "--weight", "3"});
+  EXPECT_EQ(p.code, ExitCode::done);
+  EXPECT_EQ(p.out, "device a: weight 3\n");
+  EXPECT_EQ(service.asked_args["change"]["weight"], 3);
+}
+
+TEST_F(VerbsTest, AWatchEndsWithTheDaemonsError) {
+  service.answer = fail(ErrorKind::not_found, "tag set", "x", "there are none");
+  const Printed p = run_words({"tags", "x", "--watch"});
+  EXPECT_EQ(p.code, ExitCode::failed);
+  EXPECT_EQ(p.err, "ublkctl: tag set x: there are none\n");
+}
+
 TEST_F(VerbsTest, FeaturesComeFromTheDaemonWhenThereIsOne) {
   service.answer =
       json{{"kernel", "7.3.4"},

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "config/option_table.h"
@@ -88,7 +89,10 @@ TEST(OptionTextTest, WordsMeanWhatTheJsonValueWithoutQuotesMeans) {
   EXPECT_EQ(number("max_io_size", "65536"), 65536U);
   EXPECT_TRUE(std::get<bool>(*parse_option_text(option("read_only"), "true", test_types())));
   EXPECT_EQ(std::get<std::string>(*parse_option_text(option("scheduler"), "bfq", test_types())), "bfq");
-  const auto cpus = parse_option_text(tag_set_options()[3], "0,2,5", test_types());
+  const auto set_options = tag_set_options();
+  const auto cpus_option = std::ranges::find(set_options, "cpus", &OptionSpec::name);
+  ASSERT_NE(cpus_option, set_options.end());
+  const auto cpus = parse_option_text(*cpus_option, "0,2,5", test_types());
   ASSERT_TRUE(cpus) << cpus.error().text();
   EXPECT_EQ(std::get<std::vector<std::uint64_t>>(*cpus), (std::vector<std::uint64_t>{0, 2, 5}));
 }
@@ -150,7 +154,8 @@ TEST(WriteTest, SizesAreBytesAndDurationsNanoseconds) {
   const auto spec = parse_target_words("delay", words, test_types());
   ASSERT_TRUE(spec);
   EXPECT_EQ(to_json(*spec).dump(),
-            R"({"target":{"accept_max":0,"size":1073741824,"type":"null"},"time":10000,"type":"delay"})");
+            R"({"target":{"accept_max":0,"one_by_one":false,"size":1073741824,"type":"null"},)"
+            R"("time":10000,"type":"delay"})");
 }
 
 // What is written reads back as an equal value, for each accepted value of each key.

@@ -71,12 +71,12 @@ TEST(Dispatcher, ADeclinedTargetIsAskedAgainAfterItsDeadline) {
   EXPECT_EQ(rig.device(0).target.calls, 1);
   rig.dispatch();
   EXPECT_EQ(rig.device(0).target.calls, 1) << "not offered again at once";
-  EXPECT_EQ(rig.dispatcher.retry_deadline_ns(), rig.now_ns + decline_retry_ns);
+  EXPECT_EQ(rig.dispatcher.wake_ns(), rig.now_ns + decline_retry_ns);
   rig.now_ns += decline_retry_ns;
   rig.device(0).target.accept = 1;
   rig.dispatch();
   EXPECT_EQ(rig.device(0).target.taken.size(), 1u);
-  EXPECT_EQ(rig.dispatcher.retry_deadline_ns(), time_never_ns);
+  EXPECT_EQ(rig.dispatcher.wake_ns(), time_never_ns);
 }
 
 TEST(Dispatcher, OneTargetsLeftoversDoNotStopTheNext) {
@@ -114,8 +114,9 @@ TEST(Dispatcher, AFreedTagGoesToAnotherDevicesWaiter) {
   EXPECT_EQ(rig.device(1).target.taken.front(), &waiting);
 }
 
-TEST(Dispatcher, FirstComeIsFirstServedAcrossDevices) {
+TEST(Dispatcher, WithoutSharingFirstComeIsFirstServedAcrossDevices) {
   MqRig rig(4, 2);
+  rig.dispatcher.configure({.policy = SharePolicy::none});
   std::vector<Request*> holders;
   for (int i = 0; i < 4; ++i) holders.push_back(&rig.arrive(0));
   rig.dispatch();

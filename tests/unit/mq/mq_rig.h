@@ -54,19 +54,24 @@ struct MqDevice {
 class MqRig {
  public:
   MqRig(std::uint32_t depth, std::size_t devices) : dispatcher(depth) {
-    for (std::size_t i = 0; i < devices; ++i) devices_.push_back(std::make_unique<MqDevice>(done));
+    for (std::size_t i = 0; i < devices; ++i) {
+      devices_.push_back(std::make_unique<MqDevice>(done));
+      dispatcher.add(devices_.back()->state);
+    }
   }
 
   MqDevice& device(std::size_t i) { return *devices_[i]; }
   std::size_t devices() const { return devices_.size(); }
 
   // A new request of device i, in the current turn.
-  Request& arrive(std::size_t i) {
+  Request& arrive(std::size_t i, Op op = Op::read) {
     requests_.push_back(std::make_unique<Request>());
     Request& rq = *requests_.back();
     rq.owner = &devices_[i]->state;
     rq.state = RequestState::arrived;
     rq.order = turn;
+    rq.arrived_ns = now_ns;
+    rq.op = op;
     dispatcher.arrive(devices_[i]->state, rq);
     return rq;
   }
@@ -80,14 +85,14 @@ class MqRig {
   void check() {
     std::uint64_t active = 0, waiting = 0, table = 0;
     for (const auto& d : devices_) {
-      active += d->state.active.get();
+      active += d->state.held;
       waiting += d->state.waiting.size();
-      ASSERT_EQ(d->state.tags_taken.get() - d->state.tags_put.get(), d->state.active.get());
-      ASSERT_EQ(d->state.active.get(), d->target.taken.size() + pending_done(*d));
+      ASSERT_EQ(d->state.tags_taken.get() - d->state.tags_put.get(), d->state.held);
+      ASSERT_EQ(d->state.held, d->target.taken.size() + pending_done(*d));
       ASSERT_EQ(d->state.ready, !d->state.waiting.empty());
     }
-    for (std::size_t t = 0; t < dispatcher.inflight().size(); ++t) {
-      const Request* rq = dispatcher.inflight()[t];
+    for (std::uint32_t t = 0; t < dispatcher.inflight().depth(); ++t) {
+      const Request* rq = dispatcher.inflight().at(Tag(static_cast<std::uint16_t>(t)));
       if (rq == nullptr) continue;
       ++table;
       ASSERT_EQ(raw(rq->tag), t);
@@ -96,7 +101,8 @@ class MqRig {
     ASSERT_EQ(active, table);
     ASSERT_EQ(waiting, dispatcher.waiting());
     const bool free = dispatcher.pool().free() > 0;
-    for (const auto& d : devices_) ASSERT_TRUE(!free || d->state.waiting.empty() || d->state.declined);
+    const bool withheld = dispatcher.share().wake_ns() != time_never_ns;
+    for (const auto& d : devices_) ASSERT_TRUE(withheld || !free || d->state.waiting.empty() || d->state.declined);
   }
 
   Dispatcher dispatcher;

@@ -17,7 +17,7 @@ TEST_F(HwQueueTest, ServesOneDevice) {
   device.await_reads(1000);
   EXPECT_EQ(device.end(), -EOPNOTSUPP);
   EXPECT_EQ(device.queue().tags_taken.get(), device.queue().tags_put.get());
-  EXPECT_EQ(device.queue().active.get(), 0u);
+  EXPECT_EQ(device.queue().held, 0u);
   EXPECT_EQ(hw_->snapshot().free, 16u);
   EXPECT_EQ(hw_->snapshot().devices, 0u);
 }

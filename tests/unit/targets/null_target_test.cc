@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "targets/null/one_by_one.h"
 #include "tests/fakes/fake_port.h"
 #include "tests/fakes/requests.h"
 #include "ublkd/units.h"
@@ -83,6 +84,53 @@ TEST(NullTargetTest, LeavesTheRestInOrder) {
   queue->queue_rqs(list);
   EXPECT_EQ(port.take_done(), (std::vector<Request*>{rqs[2], rqs[3], rqs[4]}));
   EXPECT_TRUE(list.empty());
+}
+
+// Notes the size of each list and takes the first `room` requests it sees.
+class NotingQueue final : public TargetQueue {
+ public:
+  NotingQueue(std::vector<std::uint32_t>& sizes, std::uint32_t room) : sizes_(sizes), room_(room) {}
+  void queue_rqs(RequestList& list) override {
+    sizes_.push_back(list.size());
+    for (; room_ > 0 && !list.empty(); --room_) list.pop_front();
+  }
+  void on_cqe(Request&, std::uint8_t, std::int32_t) override {}
+  void abort(Request&) override {}
+
+ private:
+  std::vector<std::uint32_t>& sizes_;
+  std::uint32_t room_;
+};
+
+TEST(NullTargetTest, OneByOneHandsOnListsOfOneAndKeepsTheRestInOrder) {
+  std::vector<std::uint32_t> sizes;
+  OneByOneQueue queue(std::make_unique<NotingQueue>(sizes, 2));
+  Requests requests;
+  Request* rqs[4];
+  RequestList list;
+  for (Request*& rq : rqs) list.push_back(*(rq = &requests.make(Op::write)));
+  queue.queue_rqs(list);
+  EXPECT_EQ(sizes, (std::vector<std::uint32_t>{1, 1, 1}));
+  ASSERT_EQ(list.size(), 2u);
+  EXPECT_EQ(&list.pop_front(), rqs[2]);
+  EXPECT_EQ(&list.pop_front(), rqs[3]);
+}
+
+TEST(NullTargetTest, OneByOneServesAllAndIsRefusedWithAcceptMax) {
+  OptionValues options;
+  options.set("size", std::uint64_t{65536});
+  options.set("one_by_one", true);
+  const auto target = null_target_type().open(options, {});
+  ASSERT_TRUE(target);
+  FakePort port;
+  Requests requests;
+  auto queue = *(*target)->open_queue(port);
+  RequestList list = list_of({&requests.make(Op::write), &requests.make(Op::write)});
+  queue->queue_rqs(list);
+  EXPECT_TRUE(list.empty());
+  EXPECT_EQ(port.take_done().size(), 2u);
+  options.set("accept_max", std::uint64_t{3});
+  EXPECT_FALSE(null_target_type().open(options, {}));
 }
 
 TEST(NullTargetTest, OpsOfAReadOnlyDevice) {
