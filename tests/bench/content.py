@@ -15,6 +15,7 @@ CHUNK_BYTES = 128 << 10
 FILL = b"\xa5"
 READERS = 16         # requests at once, so that many of the server's slots are seen
 READS = 1024
+IN_ORDER_BYTES = 64 << 20
 
 
 def block(number):
@@ -58,7 +59,7 @@ def read_and_compare(device, fd, offset, length, expected):
                   f"expected {expected[at:at + 8].hex()}")
 
 
-def check(device, zeroes):
+def check(device, zeroes, in_order_bytes=IN_ORDER_BYTES, reads=READS):
     """Writes (but a device of zeroes) and reads back: in large chunks in order, then single blocks many at once."""
     fd = os.open(device, os.O_RDONLY | os.O_DIRECT)
     try:
@@ -66,8 +67,8 @@ def check(device, zeroes):
         if not zeroes:
             write_all(device, length)
         chance = random.Random(1)
-        jobs = [(chance.randrange(length // BLOCK_BYTES) * BLOCK_BYTES, BLOCK_BYTES) for _ in range(READS)]
-        jobs = [(offset, CHUNK_BYTES) for offset in range(0, min(length, 64 << 20), CHUNK_BYTES)] + jobs
+        jobs = [(chance.randrange(length // BLOCK_BYTES) * BLOCK_BYTES, BLOCK_BYTES) for _ in range(reads)]
+        jobs = [(offset, CHUNK_BYTES) for offset in range(0, min(length, in_order_bytes), CHUNK_BYTES)] + jobs
 
         def one(job):
             read_and_compare(device, fd, *job, bytes(job[1]) if zeroes else chunk(*job))

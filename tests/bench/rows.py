@@ -18,6 +18,7 @@ class Row:
     ratio_max: float = 0
     words: tuple = ()    # kublk: more words of its command line
     settings: tuple = ()  # ublkd: more (key, value) of the device in its config
+    options: tuple = ()   # ublkd: more (key, value) of its target
 
 
 ROWS = (
@@ -26,6 +27,8 @@ ROWS = (
     Row("loop-tmpfs", "kernel loop (direct) on tmpfs", "loop", "tmpfs"),
     Row("kublk-null", "kublk null", "kublk", "zeroes"),
     Row("ublkd-null", "ublkd null", "ublkd", "zeroes", peer="kublk-null", ratio_max=1.02),
+    Row("ublkd-null-one-by-one", "ublkd null, one by one", "ublkd", "zeroes", peer="ublkd-null",
+        options=(("one_by_one", True),)),
     Row("kublk-null_blk", "kublk loop on null_blk", "kublk", "null_blk"),
     Row("ublkd-null_blk", "ublkd file on null_blk", "ublkd", "null_blk", peer="kublk-null_blk", ratio_max=0.97),
     Row("kublk-tmpfs", "kublk loop on tmpfs", "kublk", "tmpfs"),

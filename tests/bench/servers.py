@@ -13,6 +13,7 @@ from progress import Failure
 
 # In the guest's own time, which runs ahead while a guest under icount waits for its disk: the harness has the limit.
 TIMEOUT_S = 1800
+LIVE_POLL_S = 0.5  # to start ublkctl costs an emulated guest more than to wait
 DEPTH = 128
 FILE_BYTES = 64 << 20
 NULL_BYTES = 250 << 30
@@ -38,8 +39,8 @@ def prepare():
     TMPFS.mkdir(parents=True, exist_ok=True)
 
 
-def wait_for(condition, what):
-    if not process.wait_until(condition, TIMEOUT_S):
+def wait_for(condition, what, poll_s=0.05):
+    if not process.wait_until(condition, TIMEOUT_S, poll_s):
         raise Failure(f"{what}: not after {TIMEOUT_S} s")
 
 
@@ -145,55 +146,67 @@ class Kublk:
         call(self.binary, "del", "-n", self.number)
 
 
-class Ublkd:
-    """ublkd with one device, one queue, a tag set of its own."""
+class Daemon:
+    """ublkd with a config, from all devices live to a checked end."""
 
-    def __init__(self, row, backing, places):
+    def __init__(self, config, places):
         self.ublkctl = places["ublkctl"]
-        name = f"bench{next(numbers)}"
-        self.run_dir = TMPFS / f"{name}.run"
-        self.log = TMPFS / f"{name}.log"
-        config = TMPFS / f"{name}.json"
-        target = {"type": "file", "path": backing.path} if backing.path else {"type": "null", "size": NULL_BYTES}
-        device = {"name": name, "queues": 1, "depth": DEPTH, "target": target, **dict(row.settings)}
-        config.write_text(json.dumps({"devices": [device]}), encoding="utf-8")
+        self.names = [device["name"] for device in config["devices"]]
+        stem = f"daemon{next(numbers)}"
+        self.run_dir = TMPFS / f"{stem}.run"
+        self.log = TMPFS / f"{stem}.log"
+        path = TMPFS / f"{stem}.json"
+        path.write_text(json.dumps(config), encoding="utf-8")
         with open(self.log, "wb") as log:
-            self.process = subprocess.Popen([places["ublkd"], "--config", config, "--run-dir", self.run_dir],
+            self.process = subprocess.Popen([places["ublkd"], "--config", path, "--run-dir", self.run_dir],
                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
-            wait_for(self.is_live, "device live")
+            wait_for(self.are_live, "devices live", LIVE_POLL_S)
         except Failure as failure:
             self.process.kill()
             self.process.wait()
             raise Failure(f"{failure}; ublkd said: {self.log.read_text(encoding='utf-8', errors='replace')}") from None
-        self.device = self.list()["path"]
+        self.paths = {name: device["path"] for name, device in self.list().items()}
 
     def list(self):
-        """The device as `ublkctl list` shows it, None while there is no answer."""
+        """The devices as `ublkctl list` shows them, by name; none while there is no answer."""
         done = subprocess.run([self.ublkctl, "--socket", self.run_dir / "ublkd.sock", "-o", "json", "list"],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         devices = json.loads(done.stdout)["devices"] if done.returncode == 0 else []
-        return devices[0] if devices else None
+        return {device["name"]: device for device in devices}
 
-    def is_live(self):
+    def are_live(self):
         if self.process.poll() is not None:
             raise Failure(f"ublkd ended with status {self.process.returncode}")
-        device = self.list()
-        if device and device["state"] == "failed":
-            raise Failure(f"the device failed: {device['error']}")
-        return device and device["state"] == "live"
-
-    def facts(self):
-        device = self.list()
-        keys = ("buffer_mode", "flags", "scheduler", "queues", "depth", "facts", "leftovers", "peak")
-        return {key: device[key] for key in keys}
+        devices = self.list()
+        for name, device in devices.items():
+            if device["state"] == "failed":
+                raise Failure(f"device {name} failed: {device['error']}")
+        return all(name in devices and devices[name]["state"] == "live" for name in self.names)
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         status = self.process.wait(TIMEOUT_S)
-        if status or Path(self.device).exists():
-            raise Failure(f"ublkd ended with status {status}, {self.device} "
-                          f"{'is left' if Path(self.device).exists() else 'is gone'}: {self.log.read_text()}")
+        left = [path for path in self.paths.values() if Path(path).exists()]
+        if status or left:
+            raise Failure(f"ublkd ended with status {status}, {', '.join(left) or 'no device'} is left: "
+                          f"{self.log.read_text(encoding='utf-8', errors='replace')}")
+
+
+class Ublkd(Daemon):
+    """ublkd with one device, one queue, a tag set of its own."""
+
+    def __init__(self, row, backing, places):
+        target = {"type": "file", "path": backing.path} if backing.path else {"type": "null", "size": NULL_BYTES}
+        target.update(row.options)
+        device = {"name": "bench", "queues": 1, "depth": DEPTH, "target": target, **dict(row.settings)}
+        super().__init__({"devices": [device]}, places)
+        self.device = self.paths["bench"]
+
+    def facts(self):
+        keys = ("buffer_mode", "flags", "scheduler", "queues", "depth", "facts", "leftovers", "peak")
+        device = self.list()["bench"]
+        return {key: device[key] for key in keys}
 
 
 SERVERS = {"bare": Bare, "loop": Loop, "kublk": Kublk, "ublkd": Ublkd}
