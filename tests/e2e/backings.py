@@ -16,7 +16,7 @@ import pytest
 from machine import run, wait_until
 
 CONFIGFS = Path("/sys/kernel/config")
-NULL_BLK_ATTRIBUTES = ("size", "blocksize", "memory_backed", "discard", "cache_size", "fua")
+NULL_BLK_ATTRIBUTES = ("size", "blocksize", "memory_backed", "discard", "cache_size", "fua", "max_sectors")
 
 
 @dataclass(frozen=True)

@@ -133,6 +133,28 @@ def test_attributes_are_the_backings(daemon, stand, kind):
     assert queue_attribute(path, "scheduler").startswith("[none]")
 
 
+def reads_and_merges(node):
+    """Reads that the device has completed, and how many it joined to others."""
+    words = Path("/sys/block", Path(node).name, "stat").read_text(encoding="ascii").split()
+    return int(words[0]), int(words[1])
+
+
+@pytest.mark.parametrize("max_sectors", (255, 2560))  # no whole pages; more than max_segments pages
+def test_the_backing_splits_none_of_our_requests(daemon, stand, max_sectors):
+    backing = stand.null_blk(16 * MIB, max_sectors=max_sectors)
+    d = daemon({"devices": [file_device("a", backing, max_io_size=MIB)]})
+    segments, sector_bytes = queue_attribute(backing, "max_segments"), queue_attribute(backing, "max_sectors_kb") << 10
+    assert (segments * 4096 < sector_bytes) == (max_sectors == 2560)
+    assert d.device("a")["io_bytes_max"] == min(MIB, segments * 4096, sector_bytes & ~4095)
+    before, count = [reads_and_merges(node) for node in (d.path("a"), backing)], 16 * MIB // MIB
+    with Disk(d.path("a")) as disk:
+        for at in range(count):
+            disk.read(at * MIB, MIB)
+    ours, below = (tuple(map(int.__sub__, reads_and_merges(node), old))
+                   for node, old in zip((d.path("a"), backing), before))
+    assert ours[0] >= count and below == (ours[0], 0)
+
+
 # --- queues and depth -------------------------------------------------------------------------
 
 @pytest.mark.parametrize("depth", (1, 3, 128, 2728, 2729, 4096))

@@ -29,6 +29,7 @@ from qemu import Drive
 RESULTS = BUILD / "test"
 BUILD_TIMEOUT_S = 1800
 CTEST_TIMEOUT_S = 120  # of one test
+FULL_TIMES = 4  # as long may a guest run with --full
 GUESTS_AT_ONCE = 2  # one guest's boot and waits leave most of two CPUs idle
 
 # The guests of an e2e suite: name, what pytest selects (-m), virtual CPUs.
@@ -114,7 +115,8 @@ def run_e2e_group(outcome, suite, full, group, marker, cpus):
     with open(folder / f"{group}.log", "wb") as out:
         result = guest.run(guest.Spec(
             pytest_line(folder, group, marker, full), kernel=suite.kernel, cpus=cpus, rw=(folder,), cwd=str(ROOT),
-            drives=E2E_DRIVES, timeout_s=suite.limit_s, log=str(folder / f"{group}.kernel.log"), stdout=out,
+            drives=E2E_DRIVES, timeout_s=suite.limit_s * (FULL_TIMES if full else 1),
+            log=str(folder / f"{group}.kernel.log"), stdout=out,
             env={"UBLKD_BUILD": BUILD / "release", "UBLKD_JOB": folder}))
     outcome.boots_repeated += result.boots_repeated
     what = f"guest {group}"
