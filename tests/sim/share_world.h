@@ -37,9 +37,9 @@ class ShareWorld;
 
 class Tenant final : public TargetQueue {
  public:
-  Tenant(ShareWorld& world, std::uint32_t index, const TenantSpec& spec) : spec(spec), world_(world), index_(index) {
+  Tenant(ShareWorld& world, const TenantSpec& s) : spec(s), world_(world) {
     state.target = this;
-    state.share.weight = spec.weight;
+    state.share.weight = s.weight;
   }
   void queue_rqs(RequestList& list) override;
   void on_cqe(Request&, std::uint8_t, std::int32_t) override {}
@@ -61,7 +61,6 @@ class Tenant final : public TargetQueue {
 
  private:
   ShareWorld& world_;
-  std::uint32_t index_;
 };
 
 class ShareWorld {
@@ -71,7 +70,7 @@ class ShareWorld {
     dispatcher.configure(params);
     for (const TenantSpec& spec : specs) {
       const auto i = static_cast<std::uint32_t>(tenants_.size());
-      tenants_.push_back(std::make_unique<Tenant>(*this, i, spec));
+      tenants_.push_back(std::make_unique<Tenant>(*this, spec));
       dispatcher.add(tenants_.back()->state);
       for (std::uint32_t n = 0; n < spec.depth; ++n) {
         requests_.push_back(std::make_unique<Request>());

@@ -191,9 +191,9 @@ INSTANTIATE_TEST_SUITE_P(Cases, SetShareThreads,
                                          SetCase{4, 4, 3, 8, SharePolicy::equal},
                                          SetCase{32, 4, 2, 16, SharePolicy::adaptive},
                                          SetCase{200, 3, 4, 8, SharePolicy::adaptive}),
-                         [](const auto& info) {
-                           return std::string(share_policy_name(info.param.policy)) + "_" +
-                                  std::to_string(info.param.depth) + "_tags";
+                         [](const auto& one) {
+                           return std::string(share_policy_name(one.param.policy)) + "_" +
+                                  std::to_string(one.param.depth) + "_tags";
                          });
 
 }  // namespace
