@@ -121,8 +121,9 @@ void Dispatcher::take_back(DeviceState& device, RequestList& leftovers, std::uin
 void Dispatcher::dispatch_from_set(RequestList& done, RequestList& reaped, std::uint64_t now_ns) {
   for (;;) {
     const std::uint32_t wanted = share_.ask(ready_head_, now_ns);
-    const std::uint32_t granted = wanted > 0 && set_->is_plenty(wanted) ? wanted : ask_set(now_ns);
-    const std::uint32_t got = granted > 0 ? take_from_set(granted) : 0;
+    const bool plenty = wanted > 0 && set_->is_plenty(wanted);
+    std::uint32_t got = take_from_set(plenty ? wanted : ask_set(now_ns));
+    if (got == 0 && plenty) got = take_from_set(ask_set(now_ns));  // others were faster: now as a waiter
     if (got == 0) break;
     run_granted(now_ns);
     reap(done, reaped, now_ns);
@@ -144,8 +145,11 @@ std::uint32_t Dispatcher::ask_set(std::uint64_t now_ns) {
     set_->pool().set_waiting(queue_);
     marked_waiting_ = true;
   }
-  if (set_->pool().waiters() == 0) return 0;
   std::uint32_t granted = 0;
+  if (set_->pool().waiters() == 0) {
+    (void)set_->claim_all(queue_);
+    return 0;
+  }
   do {
     set_->arbitrate(queue_, now_ns);
     for (DeviceState* d = ready_head_; d != nullptr; d = d->next_ready) {
@@ -154,12 +158,15 @@ std::uint32_t Dispatcher::ask_set(std::uint64_t now_ns) {
       granted += d->granted;
       unclaimed_ = unclaimed_ || offers > d->asked;
     }
+    // Of devices that no longer wait here.
+    unclaimed_ = set_->claim_all(queue_) > 0 || unclaimed_;
   } while (granted == 0 && std::exchange(unclaimed_, false));  // what was not claimed is others'
   return granted;
 }
 
 // Takes as many of the granted tags as there are: a queue that found plenty may have been faster. Trims granted to it.
 std::uint32_t Dispatcher::take_from_set(std::uint32_t granted) {
+  if (granted == 0) return 0;
   const std::uint32_t got = set_tags_->take_all({tags_.data(), granted}).count;
   std::uint32_t left = got;
   for (DeviceState* d = ready_head_; d != nullptr; d = d->next_ready) {
@@ -199,6 +206,7 @@ RequestList Dispatcher::take_waiting(DeviceState& device) {
   unlink_idle();
   if (set_ != nullptr) {
     mark_changed(device);
+    tell_set();
     unclaimed_ = set_->claim(queue_, device.number) > 0 || unclaimed_;
   }
   return list;
@@ -220,8 +228,13 @@ void Dispatcher::unlink_idle() {
 }
 
 std::uint64_t Dispatcher::wake_ns() const {
-  if (waiting_ == 0 || free() == 0) return time_never_ns;  // with no tag free, the next put is the event
-  std::uint64_t at = set_ == nullptr ? share_.wake_ns() : set_->wake_ns();
+  std::uint64_t at = time_never_ns;
+  if (set_ == nullptr) {
+    if (waiting_ == 0 || pool_.free() == 0) return at;  // with no tag free, the next put is the event
+    at = share_.wake_ns();
+  } else if (set_->pool().waiters() != 0) {
+    at = set_->wake_ns();  // whoever arbitrated looks again, not only who waits: it may have slept before that
+  }
   for (DeviceState* d = ready_head_; d != nullptr; d = d->next_ready)
     if (d->declined) at = std::min(at, d->retry_ns);
   return at;

@@ -101,7 +101,13 @@ void FairShare::renew_hold(DeviceState& device) {
 void FairShare::set_sum(DeviceState& device, const Sum& sum, std::uint64_t now_ns) {
   touch(device, now_ns);
   device.tag_time_ns.set(sum.tag_time_ns);
-  if (sum.held != device.held || sum.puts != device.tags_put.get()) device.last_use_ns.set(now_ns);
+  const bool used = sum.held > 0 || sum.held != device.held || sum.puts != device.tags_put.get();
+  if (used && !device.share.active) {
+    const std::uint64_t returned_ns = device.share.returned_ns;
+    activate(device, now_ns);  // it was busy while nobody had to ask: not back from idleness
+    device.share.returned_ns = returned_ns;
+  }
+  if (used) device.last_use_ns.set(now_ns);
   device.tags_put.set(sum.puts);
   held_ += sum.held - device.held;
   device.held = sum.held;
@@ -119,7 +125,7 @@ void FairShare::next_peak(ShareState& share, std::uint32_t load, std::uint64_t n
 void FairShare::sweep(std::uint64_t now_ns) {
   if (!active_changed_ && now_ns < next_sweep_ns_) return;
   active_changed_ = false;
-  next_sweep_ns_ = now_ns + params_.grace_ns;
+  next_sweep_ns_ = now_ns + std::min(params_.grace_ns, active_for_ns_);
   active_weight_ = 0;
   spared_ = false;
   active_.clear();
@@ -143,7 +149,7 @@ void FairShare::fill_shares() {
   double tags = depth_ - spare();
   double weights = active_weight_;
   heap_.clear();
-  for (DeviceState* d : active_) heap_.push_back({peak_of(d->share) * d->share.weight_inverse, 0, d, 0, 0});
+  for (DeviceState* d : active_) heap_.push_back({peak_of(d->share) * d->share.weight_inverse, 0, d, 0});
   std::sort(heap_.begin(), heap_.end(), [](const Candidate& a, const Candidate& b) { return a.key < b.key; });
   for (const Candidate& c : heap_) {
     ShareState& s = c.device->share;

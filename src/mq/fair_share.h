@@ -86,8 +86,12 @@ class FairShare {
     double step;  // what one more tag adds
     DeviceState* device;
     std::uint32_t to_come;  // tags to keep for it beyond what it asks
-    std::uint32_t order;    // the ready list's: who has waited longest comes first; who does not wait, last
-    [[nodiscard]] bool before(const Candidate& o) const { return key != o.key ? key < o.key : order < o.order; }
+    // The smaller key; at the same, who has waited longer; who does not wait, last.
+    [[nodiscard]] bool before(const Candidate& o) const {
+      if (key != o.key) [[likely]] return key < o.key;
+      if (device->share.waiting != o.device->share.waiting) return device->share.waiting;
+      return static_cast<std::int32_t>(device->first_order() - o.device->first_order()) < 0;
+    }
   };
   struct Promised {
     std::uint64_t after = no_promise;  // grants
@@ -98,11 +102,12 @@ class FairShare {
   void touch(DeviceState& device, std::uint64_t now_ns) {
     const std::uint64_t passed_ns = now_ns - device.touched_ns.get();
     if (passed_ns == 0) return;
-    device.touched_ns.set(now_ns);
     if (device.held != 0) device.tag_time_ns.add(device.held * passed_ns);
-    if (!device.share.waiting) return;
-    device.waited_ns.add(passed_ns);
-    if (device.held == 0) device.starved_ns.add(passed_ns);
+    if (device.share.waiting) {
+      device.waited_ns.add(passed_ns);
+      if (device.held == 0) device.starved_ns.add(passed_ns);
+    }
+    device.touched_ns.set(now_ns);  // last: a reader counts on from here
   }
   void activate(DeviceState& device, std::uint64_t now_ns);
   void begin_shortage();
@@ -142,7 +147,7 @@ class FairShare {
   std::uint32_t grant_by_clock(DeviceState* ready, std::uint32_t free);
   void gather(DeviceState* ready);
   void stand_in_line(DeviceState& device, std::uint32_t kept) {
-    heap_.push_back({key_of(device), step_of(device), &device, kept, static_cast<std::uint32_t>(heap_.size())});
+    heap_.push_back({key_of(device), step_of(device), &device, kept});
   }
   [[nodiscard]] Promised next_promised() const;
   [[nodiscard]] std::size_t place_of(const DeviceState& device) const;
@@ -162,10 +167,11 @@ class FairShare {
   std::uint32_t held_ = 0;
   std::uint64_t grants_ = 0;       // tags granted so far, in a shortage
   std::uint64_t next_sweep_ns_ = 0;
-  std::uint64_t short_until_ns_ = 0;  // a shortage ends when none was seen for grace
+  std::uint64_t short_until_ns_ = 0;  // a shortage ends when for grace all got what they asked
   bool active_changed_ = true;     // shares are to be renewed
   bool spared_ = false;            // a device is known and not active
   bool short_ = false;             // in a shortage: clocks count
+  bool unserved_ = false;          // the last grant left some waiting
   bool withheld_ = false;
 };
 
@@ -175,9 +181,10 @@ inline void FairShare::begin_waiting(DeviceState& device, std::uint64_t now_ns) 
   const bool was_idle = !s.active || !still_active(device, now_ns);
   if (was_idle) [[unlikely]] activate(device, now_ns);
   s.waiting = true;
+  s.promise = no_promise;
   if (!short_) return;
   lift(device);
-  s.promise = was_idle ? promise_of(device) : no_promise;
+  if (was_idle) s.promise = promise_of(device);
 }
 
 inline void FairShare::took(DeviceState& device, std::uint32_t n, std::uint64_t now_ns) {

@@ -30,8 +30,11 @@ std::uint32_t FairShare::grant(DeviceState* ready, std::uint32_t free, std::uint
     case SharePolicy::equal: return grant_equal(ready, free, now_ns);
     case SharePolicy::adaptive: break;
   }
-  if (short_ && now_ns >= short_until_ns_) short_ = false;
-  if (wanted <= free && (!short_ || wanted + depth_ / 2 <= free)) return wanted;
+  if (short_ && !unserved_ && now_ns >= short_until_ns_) short_ = false;
+  if (wanted <= free && (!short_ || wanted + depth_ / 2 <= free)) {
+    unserved_ = false;
+    return wanted;
+  }
   return grant_short(ready, wanted, free, now_ns);
 }
 
@@ -46,10 +49,13 @@ std::uint32_t FairShare::grant_short(DeviceState* ready, std::uint32_t wanted, s
     kept += to_come(*d);
   }
   kept = std::max(kept, spare());
+  unserved_ = false;
   if (wanted + kept <= free) return wanted;
   if (!short_) begin_shortage();
   short_until_ns_ = now_ns + params_.grace_ns;
-  return grant_by_clock(ready, free);
+  const std::uint32_t total = grant_by_clock(ready, free);
+  unserved_ = total < wanted;
+  return total;
 }
 
 // Requests that an active device is expected to send besides those it has here.
@@ -124,15 +130,17 @@ std::uint32_t FairShare::grant_by_clock(DeviceState* ready, std::uint32_t free) 
   Promised promised = next_promised();
   std::uint32_t left = free, total = 0, kept_left = depth_ / 2;
   while (left > 0 && !heap_.empty()) {
-    const std::size_t at = grants_ >= promised.after ? place_of(*promised.device) : 0;
+    const bool due = grants_ >= promised.after;
+    const std::size_t at = due ? place_of(*promised.device) : 0;
     Candidate& next = heap_[at];
     DeviceState& d = *next.device;
     const std::uint32_t has = d.held + d.granted;
     const bool asks = d.granted < d.asked;
-    const bool spares = asks && left <= spare() && has >= d.share.floor && (has > 0 || withheld_);
+    const bool spares = !due && asks && left <= spare() && has >= d.share.floor && (has > 0 || withheld_);
     if (spares || (!asks && (next.to_come == 0 || kept_left == 0))) {
       withheld_ = withheld_ || spares;
-      drop_first();  // the promised one never comes here: it holds nothing and asks
+      drop_first();  // at is 0: who is due asks
+      if (promised.device == &d) promised = next_promised();
       continue;
     }
     --left;
@@ -157,14 +165,17 @@ std::uint32_t FairShare::grant_by_clock(DeviceState* ready, std::uint32_t free) 
 FairShare::Promised FairShare::next_promised() const {
   Promised next;
   for (const Candidate& c : heap_)
-    if (c.device->share.waiting && c.device->granted == 0 && c.device->share.promise < next.after)
+    if (c.device->share.waiting && c.device->held + c.device->granted == 0 && c.device->share.promise < next.after)
       next = {c.device->share.promise, c.device};
   return next;
 }
 
 std::size_t FairShare::place_of(const DeviceState& device) const {
   std::size_t at = 0;
-  while (heap_[at].device != &device) ++at;
+  while (heap_[at].device != &device) {
+    ++at;
+    UBLKD_CHECK(at < heap_.size());
+  }
   return at;
 }
 

@@ -16,6 +16,7 @@ SetShare::SetShare(std::uint32_t depth, std::uint32_t queues, std::uint32_t devi
       wakers_(queues, nullptr),
       columns_(new Column[std::size_t{devices_max} * queues]),
       changed_((devices_max + bits_per_word - 1) / bits_per_word),
+      offered_to_(queues),
       share_(depth),
       members_(devices_max) {
   turns_.reserve(queues);
@@ -57,6 +58,7 @@ void SetShare::remove(std::uint32_t device) {
     m.tag_time_seen = m.puts_seen = 0;
     m.state.tag_time_ns.set(0);
     m.state.tags_put.set(0);
+    m.state.last_use_ns.set(0);
   });
 }
 
@@ -88,6 +90,14 @@ std::uint32_t SetShare::claim(std::uint32_t queue, std::uint32_t device) {
   if (c.offers.load(std::memory_order_relaxed) == 0) return 0;
   const std::uint32_t n = c.offers.exchange(0, std::memory_order_relaxed);
   offered_.fetch_sub(n, std::memory_order_relaxed);
+  offered_to_[queue].fetch_sub(n, std::memory_order_relaxed);
+  return n;
+}
+
+std::uint32_t SetShare::claim_all(std::uint32_t queue) {
+  std::uint32_t n = 0;
+  if (offered_to_[queue].load(std::memory_order_relaxed) == 0) return n;
+  for (std::uint32_t d = 0; d < members_.size(); ++d) n += claim(queue, d);
   return n;
 }
 
@@ -105,7 +115,8 @@ void SetShare::arbitrate(std::uint32_t queue, std::uint64_t now_ns) {
 
 // --- the token's holder -------------------------------------------------------------------------------
 
-void SetShare::run(std::uint32_t queue, std::uint64_t now_ns) {
+void SetShare::run(std::uint32_t queue, std::uint64_t turn_ns) {
+  const std::uint64_t now_ns = now_ns_ = std::max(now_ns_, turn_ns);
   for (std::size_t w = 0; w < changed_.size(); ++w)
     for (std::uint64_t bits = changed_[w].exchange(0, std::memory_order_acquire); bits != 0; bits &= bits - 1)
       sync(static_cast<std::uint32_t>(w * bits_per_word) + lowest_bit(bits), now_ns);
@@ -187,6 +198,7 @@ void SetShare::distribute(std::uint32_t device, std::uint32_t granted, std::uint
       gave = true;
       column(t.queue, device).offers.fetch_add(1, std::memory_order_relaxed);
       offered_.fetch_add(1, std::memory_order_relaxed);
+      offered_to_[t.queue].fetch_add(1, std::memory_order_relaxed);
       to_wake |= std::uint64_t{1} << t.queue;
     }
   }

@@ -11,6 +11,7 @@
 //
 // Thread rule: publish, arbitrate, claim by queue threads, each for its own queue; add, remove, configure, set_weight,
 //   attach by the control thread. FairShare and the set's devices belong to the token's holder.
+// Without a policy, and with equal, first come counts by the age of each device's oldest request.
 // Invariants:
 //   1. While a tag is free and somebody waits, a queue is about to arbitrate, unless the sharing withholds the tag;
 //      wake_ns() then says until when.
@@ -73,6 +74,9 @@ class SetShare {
   // How many tags of the pool device may take on queue; the offer is thereby used.
   [[nodiscard]] std::uint32_t claim(std::uint32_t queue, std::uint32_t device);
 
+  // Uses up all offers to queue, for whichever device; returns how many.
+  std::uint32_t claim_all(std::uint32_t queue);
+
   // When withheld tags may be given without any other event; time_never_ns: none are.
   [[nodiscard]] std::uint64_t wake_ns() const { return wake_ns_.load(std::memory_order_relaxed); }
 
@@ -107,7 +111,7 @@ class SetShare {
   [[nodiscard]] Column& column(std::uint32_t queue, std::uint32_t device) {
     return columns_[std::size_t{device} * wakers_.size() + queue];
   }
-  void run(std::uint32_t queue, std::uint64_t now_ns);
+  void run(std::uint32_t queue, std::uint64_t turn_ns);
   void sync(std::uint32_t device, std::uint64_t now_ns);
   void set_ready(Member& member, bool ready, std::uint64_t now_ns);
   void distribute(std::uint32_t device, std::uint32_t granted, std::uint64_t& to_wake);
@@ -118,6 +122,7 @@ class SetShare {
   std::unique_ptr<Column[]> columns_;         // by device, then queue
   std::vector<std::atomic<std::uint64_t>> changed_;  // by device, a bit: its columns changed since the last sync
   std::atomic<std::uint32_t> offered_{0};     // sum of offers
+  std::vector<std::atomic<std::uint32_t>> offered_to_;  // by queue
   std::atomic<bool> divides_always_{false};   // policy equal
   std::atomic<std::uint64_t> wake_ns_{time_never_ns};
   alignas(64) std::atomic<bool> token_{false};
@@ -128,6 +133,7 @@ class SetShare {
   std::vector<Member> members_;
   std::vector<Turn> turns_;
   DeviceState* ready_ = nullptr;
+  std::uint64_t now_ns_ = 0;  // the latest turn that arbitrated: FairShare's time does not go back
 };
 
 }  // namespace ublkd

@@ -91,10 +91,13 @@ class SmallQueue final : public QueueWaker {
       }
       held = 0;
       for (const auto& d : devices) held += d->taken.size();
-      if (left > 0 && held == 0 && idle_is_useless(idle, to_send) && dispatcher.wake_ns() == time_never_ns) {
-        ++sleeps;
-        woken_.wait(0);  // for ever, if a wake-up is lost
+      if (left == 0 || held > 0 || !idle_is_useless(idle, to_send)) continue;
+      if (dispatcher.wake_ns() != time_never_ns) {
+        std::this_thread::yield();
+        continue;
       }
+      ++sleeps;
+      woken_.wait(0);  // for ever, if a wake-up is lost
     }
     for (const auto& d : devices) dispatcher.remove(d->state);
   }
