@@ -22,7 +22,6 @@ constexpr std::uint64_t device_id_max = (1U << 20) - 1;   // minors of a block m
 constexpr std::uint64_t cpu_max = 1023;                   // CPU_SETSIZE - 1
 constexpr std::uint64_t slots_total_limit = 32768;        // half the largest completion queue
 
-constexpr std::string_view scopes[] = {"queue", "set"};
 constexpr std::uint64_t grace_ns_min = 100'000;
 constexpr std::uint64_t grace_ns_max = 10'000'000'000;
 constexpr std::uint64_t idle_after_ns_max = 3'600'000'000'000;
@@ -49,7 +48,7 @@ constexpr OptionSpec tag_set_table[] = {
      .type = OptionType::choice,
      .help = "Whose the tags are. queue: each hardware queue has depth tags of its own; set: all share depth tags.",
      .default_text = "queue",
-     .choices = scopes},
+     .choices = tag_scope_names},
     {.name = "policy",
      .type = OptionType::choice,
      .help = "How devices share the tags. adaptive: by weight, and what one leaves the others use; equal: a fixed part "

@@ -35,7 +35,7 @@ TagSetConfig tag_set_of(const std::string& name, const OptionValues& values) {
   set.name = name;
   set.hw_queues = number32(values, "hw_queues");
   set.depth = number32(values, "depth");
-  set.scope = values.text("scope") == "set" ? TagScope::set : TagScope::queue;
+  set.scope = values.text("scope") == tag_scope_name(TagScope::set) ? TagScope::set : TagScope::queue;
   change_share(set.share, values);
   for (const std::uint64_t cpu : values.numbers("cpus")) set.cpus.push_back(static_cast<std::uint32_t>(cpu));
   set.devices_max = number32(values, "devices_max");

@@ -72,11 +72,9 @@ void set_shares(PoolCounts& pool, SharePolicy policy) {
 
 double share_in_force(SharePolicy policy, std::uint32_t depth, std::uint32_t weight, std::uint32_t users,
                       std::uint64_t weight_sum) {
-  constexpr std::uint32_t part_min = 4;  // as fair_share.cc
   switch (policy) {
     case SharePolicy::none: return depth;
-    case SharePolicy::equal:
-      return depth == 1 ? 1 : std::min(depth, std::max((depth + users - 1) / users, part_min));
+    case SharePolicy::equal: return equal_part(depth, users);
     case SharePolicy::adaptive: return static_cast<double>(depth) * weight / static_cast<double>(weight_sum);
   }
   return depth;

@@ -129,7 +129,7 @@ json tag_sets_status(const DeviceTable& table) {
                    {"private", set.config().is_private},
                    {"hw_queues", set.hw_queues().size()},
                    {"depth", set.config().depth},
-                   {"scope", set.config().scope == TagScope::set ? "set" : "queue"},
+                   {"scope", tag_scope_name(set.config().scope)},
                    {"policy", share_policy_name(set.config().share.policy)},
                    {"devices", devices},
                    {"active", tags - free},

@@ -105,7 +105,7 @@ Result<json> tags_status(const DeviceTable& table, const FairnessWatch& fairness
 json share_status(const TagSet& set) {
   const TagSetConfig& c = set.config();
   return {{"tag_set", c.name},
-          {"scope", c.scope == TagScope::set ? "set" : "queue"},
+          {"scope", tag_scope_name(c.scope)},
           {"policy", share_policy_name(c.share.policy)},
           {"grace_ns", c.share.grace_ns},
           {"idle_after_ns", c.share.idle_after_ns}};

@@ -23,6 +23,9 @@ struct BatchHistogram {
   void record(std::uint32_t n) { counts[static_cast<std::size_t>(std::bit_width(n - 1))].add(1); }  // n: 1 .. depth_max
 };
 
+// Whether a comes before b, of orders or times that wrap around and lie at most 2^31 apart.
+[[nodiscard]] constexpr bool older(std::uint32_t a, std::uint32_t b) { return static_cast<std::int32_t>(a - b) < 0; }
+
 inline constexpr std::uint64_t no_promise = ~std::uint64_t{0};
 
 // What fair_share.h keeps of a device. Units: tag-nanoseconds are tags held, times how long.

@@ -39,7 +39,7 @@ void Dispatcher::dispatch(RequestList& done, RequestList& reaped, std::uint64_t 
   UBLKD_CHECK(share_.held() == pool_.depth() - pool_.free());
 }
 
-// Tags are put word by word, and counted device by device.
+// Tags are counted device by device; those of a set go back word by word.
 void Dispatcher::reap(RequestList& done, RequestList& reaped, std::uint64_t now_ns) {
   for (Request* rq = done.front(); rq != nullptr;) {
     auto& device = *static_cast<DeviceState*>(rq->owner);
@@ -131,10 +131,8 @@ void Dispatcher::dispatch_from_set(RequestList& done, RequestList& reaped, std::
   unlink_idle();
   tell_set();
   if (waiting_ > 0 || !marked_waiting_) return;
-  set_->pool().clear_waiting(queue_);
   marked_waiting_ = false;
-  // The wake-up that told of a free tag may have come here, where nobody needs it any more.
-  if (set_->pool().any_free() && set_->pool().waiters() != 0) set_->arbitrate(queue_, now_ns);
+  if (set_tags_->stop_waiting() != 0) set_->arbitrate(queue_, now_ns);
 }
 
 // Publishes what waits here and has the set decide; sets granted to what it offers. 0 also when nobody waits anywhere.

@@ -24,7 +24,8 @@ void FairShare::add(DeviceState& device) {
   UBLKD_CHECK(device.held == 0 && device.waits() == 0);
   const std::uint32_t weight = device.share.weight;
   device.share = {};
-  device.share.hold_area_seen = device.share.area_base = device.tag_time_ns.get();
+  set_clock(device, 0);
+  device.share.hold_area_seen = device.tag_time_ns.get();
   device.share.hold_puts_seen = device.tags_put.get();
   devices_.push_back(&device);
   heap_.reserve(devices_.size());
@@ -44,8 +45,7 @@ void FairShare::remove(DeviceState& device) {
 void FairShare::set_weight(DeviceState& device, std::uint32_t weight) {
   UBLKD_CHECK(weight >= 1 && weight <= weight_max);
   ShareState& s = device.share;
-  s.clock = key_of(device) - device.held * step_of(device);
-  s.area_base = device.tag_time_ns.get();
+  set_clock(device, clock_of(device));  // at the old weight until here
   if (s.active) active_weight_ += static_cast<double>(weight) - s.weight;
   s.weight = weight;
   s.weight_inverse = 1.0 / weight;
@@ -56,8 +56,7 @@ void FairShare::activate(DeviceState& device, std::uint64_t now_ns) {
   device.idle_changes.add(1);
   const std::uint64_t used_ns = device.last_use_ns.get();
   if (used_ns != 0 && now_ns - used_ns < known_for_ns) device.share.returned_ns = now_ns;
-  device.share.clock = clock_;
-  device.share.area_base = device.tag_time_ns.get();
+  set_clock(device, clock_);
   if (device.share.active) return;  // it was idle, and no sweep came meanwhile
   device.share.active = true;
   active_.push_back(&device);
@@ -76,10 +75,7 @@ void FairShare::lift(DeviceState& device) {
 void FairShare::begin_shortage() {
   short_ = true;
   clock_ = 0;
-  for (DeviceState* d : active_) {
-    d->share.clock = 0;
-    d->share.area_base = d->tag_time_ns.get();
-  }
+  for (DeviceState* d : active_) set_clock(*d, 0);
 }
 
 std::uint64_t FairShare::promise_of(const DeviceState& device) const {

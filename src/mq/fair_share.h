@@ -47,7 +47,6 @@ class FairShare {
   explicit FairShare(std::uint32_t depth) : depth_(depth), spare_(depth < 8 ? 0 : std::max(1u, depth / 32)) {}
 
   void configure(const ShareParams& params);
-  [[nodiscard]] const ShareParams& params() const { return params_; }
 
   void add(DeviceState& device);
   void remove(DeviceState& device);
@@ -90,7 +89,7 @@ class FairShare {
     [[nodiscard]] bool before(const Candidate& o) const {
       if (key != o.key) [[likely]] return key < o.key;
       if (device->share.waiting != o.device->share.waiting) return device->share.waiting;
-      return static_cast<std::int32_t>(device->first_order() - o.device->first_order()) < 0;
+      return older(device->first_order(), o.device->first_order());
     }
   };
   struct Promised {
@@ -132,12 +131,19 @@ class FairShare {
     const double hold_ns = device.share.hold_ns != 0 ? device.share.hold_ns : hold_ns_;
     return std::max(hold_ns, hold_ns_min) * device.share.weight_inverse;
   }
-  [[nodiscard]] double key_of(const DeviceState& device) const {
+  // The device's clock reads clock now.
+  static void set_clock(DeviceState& device, double clock) {
+    device.share.clock = clock;
+    device.share.area_base = device.tag_time_ns.get();
+  }
+  [[nodiscard]] static double clock_of(const DeviceState& device) {
     const ShareState& s = device.share;
     // Signed: a sum may be a little behind what was counted on from the last one.
     const auto area = static_cast<std::int64_t>(device.tag_time_ns.get() - s.area_base);
-    return s.clock + static_cast<double>(area) * s.weight_inverse +
-           device.held * step_of(device);
+    return s.clock + static_cast<double>(area) * s.weight_inverse;
+  }
+  [[nodiscard]] double key_of(const DeviceState& device) const {
+    return clock_of(device) + device.held * step_of(device);
   }
   [[nodiscard]] static std::uint32_t to_come(const DeviceState& device);
   [[nodiscard]] std::uint32_t spare() const { return spared_ ? spare_ : 0; }

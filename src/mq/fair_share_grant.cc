@@ -5,13 +5,6 @@
 
 namespace ublkd {
 
-namespace {
-
-// Orders wrap around; at most 2^31 turns lie between two waiting requests.
-bool older(std::uint32_t a, std::uint32_t b) { return static_cast<std::int32_t>(a - b) < 0; }
-
-}  // namespace
-
 std::uint32_t FairShare::ask(DeviceState* ready, std::uint64_t now_ns) {
   std::uint32_t wanted = 0;
   for (DeviceState* d = ready; d != nullptr; d = d->next_ready) {
@@ -97,10 +90,8 @@ std::uint32_t FairShare::grant_first_come(DeviceState* ready, std::uint32_t free
 
 std::uint32_t FairShare::grant_equal(DeviceState* ready, std::uint32_t free, std::uint64_t now_ns) {
   sweep(now_ns);
-  constexpr std::uint32_t part_min = 4;
   const auto users = std::max(static_cast<std::uint32_t>(active_.size()), 1u);
-  const std::uint32_t part = depth_ == 1 ? 1 : std::max((depth_ + users - 1) / users, part_min);
-  const std::uint32_t total = grant_first_come(ready, free, part);
+  const std::uint32_t total = grant_first_come(ready, free, equal_part(depth_, users));
   if (total < free)
     for (DeviceState* d = ready; d != nullptr; d = d->next_ready) withheld_ = withheld_ || d->granted < d->asked;
   return total;

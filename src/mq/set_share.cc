@@ -40,6 +40,7 @@ std::uint32_t SetShare::add(std::uint32_t weight) {
     while (members_[device].present) ++device;  // the table of devices keeps to devices_max
     Member& m = members_[device];
     m.present = true;
+    m.state.number = device;
     m.state.share.weight = weight;
     share_.add(m.state);
   });
@@ -55,7 +56,7 @@ void SetShare::remove(std::uint32_t device) {
     sync(device, m.state.touched_ns.get());
     share_.remove(m.state);
     m.present = false;
-    m.tag_time_seen = m.puts_seen = 0;
+    m.tag_time_seen = 0;
     m.state.tag_time_ns.set(0);
     m.state.tags_put.set(0);
     m.state.last_use_ns.set(0);
@@ -80,7 +81,11 @@ void SetShare::publish(std::uint32_t queue, std::uint32_t device, const Load& lo
   c.oldest_us.store(load.oldest_us, std::memory_order_relaxed);
   c.tag_time_ns.store(load.tag_time_ns, std::memory_order_relaxed);
   c.puts.store(load.puts, std::memory_order_relaxed);
-  // Release pairs with the exchange in run: with the bit, the load is seen.
+  mark_changed(device);
+}
+
+// Release pairs with the exchange in run: with the bit, what was stored before it is seen.
+void SetShare::mark_changed(std::uint32_t device) {
   const std::uint64_t bit = std::uint64_t{1} << (device % bits_per_word);
   changed_[device / bits_per_word].fetch_or(bit, std::memory_order_release);
 }
@@ -147,16 +152,13 @@ void SetShare::sync(std::uint32_t device, std::uint64_t now_ns) {
     puts += c.puts.load(std::memory_order_relaxed);
     if (waiting <= offers) continue;
     const std::uint32_t oldest_us = c.oldest_us.load(std::memory_order_relaxed);
-    if (m.state.elsewhere == 0 || static_cast<std::int32_t>(oldest_us - m.state.elsewhere_order) < 0)
+    if (m.state.elsewhere == 0 || older(oldest_us, m.state.elsewhere_order))
       m.state.elsewhere_order = oldest_us;
     m.state.elsewhere += waiting - offers;
   }
   // Columns are read one by one, while their queues go on: the sums may go back for a moment.
-  m.tag_time_seen = std::max(m.tag_time_seen, tag_time_ns);
-  m.puts_seen = std::max(m.puts_seen, puts);
-  sum.tag_time_ns = m.tag_time_seen;
-  sum.puts = m.puts_seen;
-  m.state.number = device;
+  sum.tag_time_ns = m.tag_time_seen = std::max(m.tag_time_seen, tag_time_ns);
+  sum.puts = std::max(m.state.tags_put.get(), puts);
   share_.set_sum(m.state, sum, now_ns);
   if (m.state.ready != (m.state.elsewhere > 0)) set_ready(m, m.state.elsewhere > 0, now_ns);
 }
@@ -185,9 +187,8 @@ void SetShare::distribute(std::uint32_t device, std::uint32_t granted, std::uint
     const std::uint32_t offers = c.offers.load(std::memory_order_relaxed);
     if (waiting > offers) turns_.push_back({q, waiting - offers, c.oldest_us.load(std::memory_order_relaxed)});
   }
-  std::sort(turns_.begin(), turns_.end(), [](const Turn& a, const Turn& b) {
-    return static_cast<std::int32_t>(a.oldest_us - b.oldest_us) < 0;
-  });
+  std::sort(turns_.begin(), turns_.end(),
+            [](const Turn& a, const Turn& b) { return older(a.oldest_us, b.oldest_us); });
   bool gave = true;
   while (granted > 0 && gave) {
     gave = false;
@@ -203,7 +204,7 @@ void SetShare::distribute(std::uint32_t device, std::uint32_t granted, std::uint
     }
   }
   // The offers count as held and no longer wait, until the columns say so themselves.
-  changed_[device / bits_per_word].fetch_or(std::uint64_t{1} << (device % bits_per_word), std::memory_order_relaxed);
+  mark_changed(device);
 }
 
 void SetShare::wake(std::uint64_t queues) {

@@ -99,8 +99,6 @@ class SetShare {
     DeviceState state;
     bool present = false;
     std::uint64_t tag_time_seen = 0;
-    std::uint64_t puts_seen = 0;
-    DeviceState* previous_ready = nullptr;
   };
   struct Turn {  // within distribute(): a queue on which the device waits
     std::uint32_t queue, waiting, oldest_us;
@@ -113,6 +111,7 @@ class SetShare {
   }
   void run(std::uint32_t queue, std::uint64_t turn_ns);
   void sync(std::uint32_t device, std::uint64_t now_ns);
+  void mark_changed(std::uint32_t device);
   void set_ready(Member& member, bool ready, std::uint64_t now_ns);
   void distribute(std::uint32_t device, std::uint32_t granted, std::uint64_t& to_wake);
   void wake(std::uint64_t queues);

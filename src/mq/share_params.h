@@ -3,6 +3,7 @@
 // Thread rule: plain values.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 
@@ -22,6 +23,16 @@ enum class TagScope : std::uint8_t {
   queue,  // each hardware queue has its own tags
   set,    // all hardware queues of the set share one pool
 };
+inline constexpr std::string_view tag_scope_names[] = {"queue", "set"};
+[[nodiscard]] constexpr std::string_view tag_scope_name(TagScope s) {
+  return tag_scope_names[static_cast<std::size_t>(s)];
+}
+
+// equal: the most tags a device may hold when users devices are active (blk-mq, hctx_may_queue). users: 1 or more.
+[[nodiscard]] constexpr std::uint32_t equal_part(std::uint32_t depth, std::uint32_t users) {
+  constexpr std::uint32_t part_min = 4;
+  return std::min(depth, std::max((depth + users - 1) / users, part_min));
+}
 
 struct ShareParams {
   SharePolicy policy = SharePolicy::adaptive;

@@ -108,7 +108,6 @@ void HwQueue::fail_device(DeviceQueue& dq) {
 }
 
 void HwQueue::configure(const ShareParams& share) {
-  spec_.share = share;
   post([this, share] { dispatcher_.configure(share); });
 }
 

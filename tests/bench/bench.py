@@ -9,6 +9,7 @@ The table is printed and left in build/bench, with all figures as JSON beside it
 """
 
 import argparse
+import contextlib
 import json
 import os
 import shlex
@@ -24,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "vm"))
 
 import guest  # noqa: E402
 import peers  # noqa: E402
-import process  # noqa: E402
+import presets  # noqa: E402
 import rows  # noqa: E402
 import table  # noqa: E402
 from paths import BUILD, PYTHON, ROOT  # noqa: E402
@@ -32,7 +33,6 @@ from progress import Failure, main_guard, say, step  # noqa: E402
 
 OUT = BUILD / "bench"
 KERNEL = "7.3"
-BUILD_TIMEOUT_S = 1800
 GUEST_TIMEOUT_S = 3600
 
 
@@ -70,20 +70,41 @@ class Relay(threading.Thread):
         self.join()
 
 
-def measure(given):
-    """Runs the guest; what it left."""
+@contextlib.contextmanager
+def run_in_guest(script, *words, **spec):
+    """Runs a script of this folder in a guest; the folder in which it left results.json, and whether something broke.
+    The folder is there until the `with` block ends."""
     OUT.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".job-", dir=OUT) as job, Relay() as output:
-        left = Path(job) / "results.json"
-        words = [PYTHON, str(Path(__file__).with_name("run_in_guest.py")), "--rounds", str(given.rounds), "--out",
-                 str(left), *(["--rows", *given.rows] if given.rows else [])]
-        result = guest.run(guest.Spec(shlex.join(words), kernel=KERNEL, icount=not given.wall, cpus=2, rw=(job,),
-                                      cwd=str(ROOT), timeout_s=GUEST_TIMEOUT_S, stdout=output))
+    with tempfile.TemporaryDirectory(prefix=".job-", dir=OUT) as job:
+        with Relay() as output:
+            line = shlex.join([PYTHON, str(Path(__file__).with_name(script)), "--out", job, *words])
+            result = guest.run(guest.Spec(line, kernel=KERNEL, rw=(job,), cwd=str(ROOT), timeout_s=GUEST_TIMEOUT_S,
+                                          stdout=output, **spec))
         for line in result.complaints:
             print(f"kernel log: {line}", file=sys.stderr)
-        if not left.exists():
+        if not Path(job, "results.json").exists():
             raise Failure(f"the guest left no results (status {result.status}); its log: {result.kernel_log}")
-        return json.loads(left.read_text(encoding="utf-8")), bool(result.status or result.complaints)
+        yield Path(job), bool(result.status or result.complaints)
+
+
+def results(folder):
+    return json.loads((folder / "results.json").read_text(encoding="utf-8"))
+
+
+def measure(given):
+    """Runs the guest; what it left."""
+    words = ["--rounds", str(given.rounds), *(["--rows", *given.rows] if given.rows else [])]
+    with run_in_guest("run_in_guest.py", *words, icount=not given.wall, cpus=2) as (folder, broken):
+        return results(folder), broken
+
+
+def leave(prefix, found, text):
+    """Prints the text and leaves it with the figures in build/bench; their path without its suffix."""
+    path = OUT / time.strftime(f"{prefix}%Y%m%d-%H%M%S")
+    path.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    path.with_suffix(".txt").write_text(text, encoding="utf-8")
+    print(text, end="")
+    return path
 
 
 def arguments():
@@ -110,19 +131,15 @@ def arguments():
 def main():
     given = arguments()
     signal.signal(signal.SIGTERM, guest.stop)
-    if not given.no_build and process.call([str(ROOT / "dev"), "build", "release"], BUILD_TIMEOUT_S) != 0:
-        raise Failure("build of release failed")
+    if not given.no_build:
+        presets.build("release")
     peers.kublk()
     peers.io_uring()
     with step(f"measure in a guest with kernel {KERNEL}"):
         found, broken = measure(given)
     found.update(versions=versions(), rounds=given.rounds, date=time.strftime("%Y-%m-%dT%H:%M:%S"),
                  command=f"./dev bench {shlex.join(sys.argv[1:])}".strip())
-    text = table.render(found)
-    path = OUT / time.strftime("%Y%m%d-%H%M%S")
-    path.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    path.with_suffix(".txt").write_text(text, encoding="utf-8")
-    print(text, end="")
+    path = leave("", found, table.render(found))
     say(f"left in {path}.txt and .json")
     return 1 if broken or any(row["error"] for row in found["rows"].values()) else 0
 

@@ -10,12 +10,9 @@ and `adaptive` holds every limit.
 """
 
 import argparse
-import json
-import os
 import shlex
 import signal
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -25,21 +22,19 @@ import bench  # noqa: E402
 import fairness_figures as figures  # noqa: E402
 import fairness_logs  # noqa: E402
 import guest  # noqa: E402
-import process  # noqa: E402
+import presets  # noqa: E402
 import svg  # noqa: E402
 from fairness_cases import CASES, chosen, key  # noqa: E402
-from paths import PYTHON, ROOT  # noqa: E402
 from progress import Failure, main_guard, say, step  # noqa: E402
 
 KERNEL = "null_blk"
 POLICIES = ("none", "equal", "adaptive")
 JUDGED = "adaptive"
-GUEST_TIMEOUT_S = 3600
 
 
 def analyse(folder, cases):
     """What the guest left in a folder, with the figures of its logs."""
-    found = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    found = bench.results(folder)
     for name, system in found["systems"].items():
         for case in cases:
             for run in case.runs:
@@ -64,19 +59,10 @@ def check_whole(run_key, fio, logged):
 
 def measure(given, cases):
     """Runs the guest; (what it found, whether something failed)."""
-    bench.OUT.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".job-", dir=bench.OUT) as job, bench.Relay() as output:
-        words = [PYTHON, str(Path(__file__).with_name("fairness_in_guest.py")), "--out", job, "--systems", KERNEL,
-                 *given.policies, "--cases", *(case.name for case in cases)]
-        result = guest.run(guest.Spec(shlex.join(words), kernel=bench.KERNEL, icount=True, rw=(job,), cwd=str(ROOT),
-                                      timeout_s=GUEST_TIMEOUT_S, stdout=output))
-        for line in result.complaints:
-            print(f"kernel log: {line}", file=sys.stderr)
-        if not Path(job, "results.json").exists():
-            raise Failure(f"the guest left no results (status {result.status}); its log: {result.kernel_log}")
-        found = analyse(Path(job), cases)
-    failed = any(system["errors"] for system in found["systems"].values())
-    return found, bool(result.status or result.complaints or failed)
+    words = ["--systems", KERNEL, *given.policies, "--cases", *(case.name for case in cases)]
+    with bench.run_in_guest("fairness_in_guest.py", *words, icount=True) as (folder, broken):
+        found = analyse(folder, cases)
+    return found, broken or any(system["errors"] for system in found["systems"].values())
 
 
 def value_of(figure, seen):
@@ -181,8 +167,8 @@ def main():
     given = arguments()
     fairness_logs.self_check()
     signal.signal(signal.SIGTERM, guest.stop)
-    if not given.no_build and process.call([str(ROOT / "dev"), "build", "release"], bench.BUILD_TIMEOUT_S) != 0:
-        raise Failure("build of release failed")
+    if not given.no_build:
+        presets.build("release")
     cases = chosen(given.cases)
     with step(f"measure {len(cases)} cases in a guest with kernel {bench.KERNEL}"):
         found, broken = measure(given, cases)
@@ -191,14 +177,10 @@ def main():
                  date=time.strftime("%Y-%m-%dT%H:%M:%S"),
                  command=f"./dev bench --fairness {shlex.join(sys.argv[1:])}".strip())
     found["table"] = list(judge(found, cases))
-    text = render(found, cases)
-    path = bench.OUT / f"fairness-{time.strftime('%Y%m%d-%H%M%S')}"
-    path.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    path.with_suffix(".txt").write_text(text, encoding="utf-8")
+    path = bench.leave("fairness-", found, render(found, cases))
     picture = plot(found)
     if picture:
         path.with_suffix(".svg").write_text(picture, encoding="utf-8")
-    print(text, end="")
     say(f"left in {path}.txt, .json{' and .svg' if picture else ''}")
     return 1 if broken or any(line["verdict"] == "MISSED" for line in found["table"]) else 0
 

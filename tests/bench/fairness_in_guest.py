@@ -20,7 +20,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "vm"))
 import content  # noqa: E402
 import servers  # noqa: E402
 from fairness_cases import chosen, key  # noqa: E402
-from paths import BUILD  # noqa: E402
 from progress import Failure, main_guard  # noqa: E402
 
 KERNEL = "null_blk"        # the system that is the kernel's own; others are policies of ublkd
@@ -178,13 +177,6 @@ def leave(content, path):
         raise Failure(f"{path} does not hold what was written to it")
 
 
-def copy_binaries():
-    """Into the guest's own memory: the shared folder is slow, and a build may replace them meanwhile."""
-    folder = Path("/tmp/bench-bin")
-    folder.mkdir()
-    return {name: str(shutil.copy2(BUILD / "release" / name, folder)) for name in ("ublkd", "ublkctl")}
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", nargs="*", default=[])
@@ -193,7 +185,7 @@ def main():
     given = parser.parse_args()
     out = Path(given.out)
     servers.TMPFS.mkdir(parents=True, exist_ok=True)
-    places = copy_binaries()
+    places = servers.copy_binaries("release/ublkd", "release/ublkctl")
     systems = [System(name, places, out) for name in given.systems]
     for system in systems:
         system.run(chosen(given.cases))

@@ -8,7 +8,6 @@ import json
 import os
 import platform
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,11 +18,9 @@ import content  # noqa: E402
 import load  # noqa: E402
 import rows  # noqa: E402
 import servers  # noqa: E402
-from paths import BUILD  # noqa: E402
 from progress import Failure, main_guard  # noqa: E402
 
-BINARIES = {"ublkd": BUILD / "release/ublkd", "ublkctl": BUILD / "release/ublkctl", "kublk": BUILD / "peers/kublk",
-            "io_uring": BUILD / "peers/io_uring"}
+BINARIES = ("release/ublkd", "release/ublkctl", "peers/kublk", "peers/io_uring")
 
 
 def say(text):
@@ -103,28 +100,21 @@ def tsc_rate_hz():
     return int(float(found[-1]) * 1000000) if found else 1000000000
 
 
-def copy_binaries():
-    """Into the guest's own memory: the shared folder is slow, and a build may replace them meanwhile."""
-    folder = Path("/tmp/bench-bin")
-    folder.mkdir()
-    return {name: str(shutil.copy2(path, folder)) for name, path in BINARIES.items()}
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", nargs="*", default=[])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--out", required=True, help="file for the results")
+    parser.add_argument("--out", required=True, help="folder for results.json")
     given = parser.parse_args()
     servers.prepare()
-    bench = Bench(rows.chosen(given.rows), copy_binaries())
+    bench = Bench(rows.chosen(given.rows), servers.copy_binaries(*BINARIES))
     try:
         bench.run(given.rounds, tsc_rate_hz())
     finally:
         bench.stop()
     out = {"kernel": platform.release(), "icount": os.environ.get("UBLKD_ICOUNT") == "1",
            "cpus": os.cpu_count(), "rows": bench.results}
-    Path(given.out).write_text(json.dumps(out, indent=1) + "\n", encoding="utf-8")
+    Path(given.out, "results.json").write_text(json.dumps(out, indent=1) + "\n", encoding="utf-8")
     return 0
 
 

@@ -4,11 +4,13 @@ import itertools
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 from pathlib import Path
 
 import process
+from paths import BUILD
 from progress import Failure
 
 # In the guest's own time, which runs ahead while a guest under icount waits for its disk: the harness has the limit.
@@ -28,6 +30,14 @@ def call(*words):
     if done.returncode:
         raise Failure(f"{' '.join(map(str, words))}: status {done.returncode}: {(done.stderr or done.stdout).strip()}")
     return done.stdout
+
+
+def copy_binaries(*built):
+    """Places in the guest's own memory, by name: the shared folder is slow, and a build may replace them meanwhile.
+    built: paths in build/."""
+    folder = Path("/tmp/bench-bin")
+    folder.mkdir()
+    return {Path(path).name: str(shutil.copy2(BUILD / path, folder)) for path in built}
 
 
 def prepare():

@@ -9,6 +9,7 @@
 
 #include "sim/progressive_filling.h"
 #include "sim/share_world.h"
+#include "stats/fairness.h"
 
 namespace ublkd::sim {
 namespace {
@@ -54,11 +55,7 @@ double sum(const std::vector<double>& v) {
   return s;
 }
 
-double jain(const std::vector<double>& v) {
-  double squares = 0;
-  for (const double x : v) squares += x * x;
-  return sum(v) * sum(v) / (static_cast<double>(v.size()) * squares);
-}
+double jain(const std::vector<double>& v) { return jain_index(v).value(); }
 
 std::uint64_t p99(Tenant& tenant) {
   auto& l = tenant.latencies_ns;

@@ -11,13 +11,12 @@ import sys
 from pathlib import Path
 
 import guest
-import process
-from paths import BUILD, PYTHON, ROOT
+import presets
+from paths import BUILD, PYTHON
 from progress import Failure, main_guard, say
 from qemu import Drive
 
 KERNEL = "7.3"
-BUILD_TIMEOUT_S = 1800
 GUEST_TIMEOUT_S = 180
 RUN = Path(__file__).with_name("demo_run.py")
 
@@ -49,8 +48,8 @@ def main():
     parser.add_argument("--no-build", action="store_true", help="build/release is up to date")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, guest.stop)
-    if not given.no_build and process.call([str(ROOT / "dev"), "build", "release"], BUILD_TIMEOUT_S) != 0:
-        raise Failure("build of release failed")
+    if not given.no_build:
+        presets.build("release")
     if not (BUILD / "release/ublkd").exists():
         raise Failure(f"no {BUILD}/release/ublkd: ./dev build release makes it")
     words = [PYTHON, str(RUN), *(["--short"] if given.short else [])]

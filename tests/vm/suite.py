@@ -11,7 +11,6 @@ import os
 import shlex
 import shutil
 import signal
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from typing import Callable
 import demo
 import guest
 import kernel as kernels
+import presets
 import process
 import report
 from paths import BUILD, PYTHON, ROOT
@@ -27,7 +27,6 @@ from progress import Failure, main_guard, say
 from qemu import Drive
 
 RESULTS = BUILD / "test"
-BUILD_TIMEOUT_S = 1800
 CTEST_TIMEOUT_S = 120  # of one test
 FULL_TIMES = 4  # as long may a guest run with --full
 GUESTS_AT_ONCE = 2  # one guest's boot and waits leave most of two CPUs idle
@@ -166,7 +165,7 @@ def build(suites):
 def build_presets(suites):
     broken = []
     for preset in dict.fromkeys(preset for suite in suites for preset in suite.needs):
-        if process.call([str(ROOT / "dev"), "build", preset], BUILD_TIMEOUT_S) != 0:
+        if not presets.built(preset):
             broken.append(preset)
     return broken
 

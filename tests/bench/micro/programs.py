@@ -7,6 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "vm"))
 
+import presets  # noqa: E402
 from paths import BUILD, ROOT  # noqa: E402
 from progress import Failure  # noqa: E402
 
@@ -19,8 +20,7 @@ def path(program):
 
 def build(program):
     """Builds it in build/release, which `./dev build release` has configured."""
-    if subprocess.run([str(ROOT / "dev"), "build", "release"], cwd=ROOT, check=False).returncode:
-        raise Failure("build of release failed")
+    presets.build("release")
     with open(BUILD / ".release.lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         for words in (["cmake", "--preset", "release"], ["cmake", "--build", str(RELEASE), "--target", program]):
