@@ -42,6 +42,9 @@ class QueuePort {
   // Never null. Everything but user_data is the target's to fill.
   [[nodiscard]] virtual io_uring_sqe* sqe(Request& rq, std::uint8_t step) = 0;
 
+  // The same of 128 bytes, all zero, for commands that need them. Only where the target's type has big_entries.
+  [[nodiscard]] virtual io_uring_sqe* sqe_big(Request& rq, std::uint8_t step) = 0;
+
   // An SQE whose CQE nobody waits for (a cancel); its result is dropped.
   [[nodiscard]] virtual io_uring_sqe* sqe_unwatched() = 0;
 
@@ -58,9 +61,15 @@ class QueuePort {
   // The i-th of Target::backing_fds().
   [[nodiscard]] FileRef file(std::size_t i) const { return files_[i]; }
 
-  // Whether all data of rq lies in memory that is registered with the ring: READ_FIXED and WRITE_FIXED with
-  // buf_index buffer(rq) then save the kernel finding and pinning its pages.
+  // Whether all data of rq is registered with the ring: READ_FIXED, WRITE_FIXED and fixed commands with buf_index
+  // buffer(rq) then save the kernel finding and pinning its pages. With zero copy it always is, and rq.data is null.
   [[nodiscard]] bool data_is_registered(const Request& rq) const { return rq.length_bytes <= registered_bytes_; }
+
+  // What an SQE calls the byte at `offset` of rq's data. With zero copy the offset itself: the kernel registers a
+  // request's pages from address 0 on.
+  [[nodiscard]] static std::uint64_t address(const Request& rq, std::uint32_t offset) {
+    return reinterpret_cast<std::uint64_t>(rq.data) + offset;
+  }
   [[nodiscard]] std::uint16_t buffer(const Request& rq) const {
     return static_cast<std::uint16_t>(first_buffer_ + raw(rq.slot));
   }

@@ -32,7 +32,7 @@ inline constexpr std::size_t request_scratch_words = 4;
 
 struct alignas(64) Request {
   Request* next = nullptr;
-  std::byte* data = nullptr;         // length_bytes of I/O memory; write: filled; read: to be filled
+  std::byte* data = nullptr;         // length_bytes of I/O memory; write: filled; read: to be filled. Null: zero copy
   std::uint64_t offset_bytes = 0;    // on the device
   std::uint32_t length_bytes = 0;    // 0 for flush
   std::int32_t error = 0;            // 0 or -errno; valid when done

@@ -53,8 +53,13 @@ class Target {
   // Descriptors that requests use, at most backing_files_max; valid for the target's life.
   [[nodiscard]] virtual std::vector<int> backing_fds() const { return {}; }
 
-  // How the backing is used, for `list -v` and the log: {"io", "direct"}, {"path", "/x"}.
+  // How the backing is used, for `list -v` and the log: {"io", "direct"}, {"path", "/x"}. May tell what its queues met.
   [[nodiscard]] virtual std::vector<std::pair<std::string, std::string>> facts() const { return {}; }
+
+  // About once a second, and when the kernel tells that the backing changed, while the device serves: looks at the
+  // backing, and logs what the queues met since the last call (they log nothing themselves). Returns the size that the
+  // device should have from now on.
+  [[nodiscard]] virtual std::uint64_t attend() { return geometry().size_bytes; }
 };
 
 // Who else in this daemon uses the same backing: claims by identity, not by name.
@@ -71,6 +76,11 @@ class BackingClaims {
   // when the returned handle goes.
   [[nodiscard]] virtual Result<std::shared_ptr<void>> claim(const Claim& claim, const std::string& device_name,
                                                             const std::string& path) = 0;
+
+  // What all devices of this daemon on one thing have together, by a key that names it: made for the first, gone with
+  // the last handle.
+  using Make = std::function<Result<std::shared_ptr<void>>()>;
+  [[nodiscard]] virtual Result<std::shared_ptr<void>> share(const std::string& key, const Make& make) = 0;
 
  protected:
   ~BackingClaims() = default;
@@ -93,6 +103,11 @@ struct TargetType {
   std::string_view summary;  // one sentence
   std::span<const OptionSpec> options;
   Result<std::unique_ptr<Target>> (*open)(const OptionValues& options, const OpenContext& context);
+  // Its commands need SQEs of 128 bytes and CQEs of 32: the ring of its tag set is made with them.
+  bool big_entries = false;
+  // How many requests of one hardware queue the backing takes at once, looked up without opening it; 0: not known, or
+  // no limit. Null: no limit. The depth of a tag set that has none is the least of its devices'.
+  std::uint32_t (*depth)(const OptionValues& options) = nullptr;
 };
 
 // Opens spec by its type's name; error not_found when there is no such type.

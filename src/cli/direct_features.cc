@@ -52,7 +52,7 @@ Result<std::uint64_t> query_features(const std::string& node) {
     e.advice = e.errno_value == ENOENT ? "load the driver: modprobe ublk_drv" : "run as root";
     return Unexpected(std::move(e));
   }
-  auto made = Ring::make({.sq_entries = 4, .cq_entries = 8, .files = 0, .sqe_size = SqeSize::big_128});
+  auto made = Ring::make({.sq_entries = 4, .cq_entries = 8, .files = 0, .entry_size = EntrySize::big_sqe});
   if (!made) return Unexpected(made.error());
   // On the heap, and left there when the kernel does not answer: it may still write the mask.
   auto ring = std::make_unique<Ring>(std::move(*made));

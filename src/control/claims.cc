@@ -25,4 +25,12 @@ Result<std::shared_ptr<void>> Claims::claim(const Claim& claim, const std::strin
   return std::shared_ptr<void>(&*it, [entries = entries_, it](void*) { entries->erase(it); });
 }
 
+Result<std::shared_ptr<void>> Claims::share(const std::string& key, const Make& make) {
+  std::erase_if(shared_, [](const auto& entry) { return entry.second.expired(); });
+  if (const auto it = shared_.find(key); it != shared_.end()) return it->second.lock();
+  auto made = make();
+  if (made) shared_.emplace(key, *made);
+  return made;
+}
+
 }  // namespace ublkd

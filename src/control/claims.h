@@ -2,6 +2,7 @@
 #pragma once
 
 #include <list>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -13,6 +14,7 @@ class Claims final : public BackingClaims {
  public:
   [[nodiscard]] Result<std::shared_ptr<void>> claim(const Claim& claim, const std::string& device_name,
                                                     const std::string& path) override;
+  [[nodiscard]] Result<std::shared_ptr<void>> share(const std::string& key, const Make& make) override;
 
  private:
   struct Entry {
@@ -22,6 +24,7 @@ class Claims final : public BackingClaims {
   };
   using Entries = std::list<Entry>;
   std::shared_ptr<Entries> entries_ = std::make_shared<Entries>();
+  std::map<std::string, std::weak_ptr<void>> shared_;
 };
 
 }  // namespace ublkd

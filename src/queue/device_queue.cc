@@ -81,6 +81,12 @@ io_uring_sqe* DeviceQueue::sqe(Request& rq, std::uint8_t step) {
   return e;
 }
 
+io_uring_sqe* DeviceQueue::sqe_big(Request& rq, std::uint8_t step) {
+  io_uring_sqe* e = hw_.ring_->sqe_big();
+  e->user_data = user_data(rq, step);
+  return e;
+}
+
 io_uring_sqe* DeviceQueue::sqe_unwatched() {
   io_uring_sqe* e = hw_.ring_->sqe();
   e->user_data = user_data::make(user_data::Kind::unwatched, 0, 0, 0);

@@ -41,6 +41,7 @@ class DeviceQueue final : public DeviceState, public QueuePort {
   void set_target(std::unique_ptr<TargetQueue> target);
 
   [[nodiscard]] io_uring_sqe* sqe(Request& rq, std::uint8_t step) override;
+  [[nodiscard]] io_uring_sqe* sqe_big(Request& rq, std::uint8_t step) override;
   [[nodiscard]] io_uring_sqe* sqe_unwatched() override;
   [[nodiscard]] std::uint64_t user_data(const Request& rq, std::uint8_t step) const override;
   void wake_at(std::uint64_t deadline_ns) override;

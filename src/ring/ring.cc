@@ -56,7 +56,8 @@ std::string refused_by(int err) {
 Result<Ring> Ring::make(const RingSpec& spec) {
   std::uint32_t flags = IORING_SETUP_CLAMP;
   for (const SetupFlag& f : wanted_flags) flags |= f.bit;
-  if (spec.sqe_size == SqeSize::big_128) flags |= IORING_SETUP_SQE128;
+  if (spec.entry_size != EntrySize::small) flags |= IORING_SETUP_SQE128;
+  if (spec.entry_size == EntrySize::big) flags |= IORING_SETUP_CQE32;
   std::size_t keep = wanted_flags.size();
   Ring r;
   for (;;) {
@@ -74,7 +75,8 @@ Result<Ring> Ring::make(const RingSpec& spec) {
   }
   r.sq_entries_ = *r.ring_.sq.kring_entries;
   r.sq_mask_ = *r.ring_.sq.kring_mask;
-  r.sqe_shift_ = spec.sqe_size == SqeSize::big_128 ? 1 : 0;
+  r.sqe_shift_ = spec.entry_size != EntrySize::small ? 1 : 0;
+  r.cqe_shift_ = spec.entry_size == EntrySize::big ? 1 : 0;
   if ((r.ring_.flags & IORING_SETUP_NO_SQARRAY) == 0)  // newer liburing sets it where the kernel has it
     for (std::uint32_t i = 0; i < r.sq_entries_; ++i) r.ring_.sq.array[i] = i;
   r.enter_fd_ = r.ring_.ring_fd;
@@ -99,6 +101,7 @@ Ring::Ring(Ring&& other) noexcept
       sq_mask_(other.sq_mask_),
       sq_entries_(other.sq_entries_),
       sqe_shift_(other.sqe_shift_),
+      cqe_shift_(other.cqe_shift_),
       files_(other.files_),
       buffers_(other.buffers_),
       enter_fd_(std::exchange(other.enter_fd_, -1)),
@@ -163,6 +166,8 @@ std::string Ring::setup_flag_names() const {
   std::string s;
   for (const SetupFlag& f : wanted_flags)
     if ((ring_.flags & f.bit) != 0) s += (s.empty() ? "" : "|") + std::string(f.name);
+  if (sqe_shift_ != 0) s += "|SQE128";
+  if (cqe_shift_ != 0) s += "|CQE32";
   return s;
 }
 

@@ -20,14 +20,15 @@
 
 namespace ublkd {
 
-enum class SqeSize : std::uint8_t { small_64, big_128 };
+// Of all entries of a ring: SQEs of 64 bytes and CQEs of 16, SQEs of 128, or SQEs of 128 and CQEs of 32.
+enum class EntrySize : std::uint8_t { small, big_sqe, big };
 
 struct RingSpec {
   std::uint32_t sq_entries = 64;
   std::uint32_t cq_entries = 128;  // at least what can be outstanding; kernel's limit 65536
   std::uint32_t files = 0;         // slots of the registered file table; 0: none
   std::uint32_t buffers = 0;       // slots of the registered buffer table, at most 16384; 0: none
-  SqeSize sqe_size = SqeSize::small_64;
+  EntrySize entry_size = EntrySize::small;
 };
 
 inline constexpr std::uint32_t ring_sq_entries_max = 32768;  // kernel: IORING_MAX_ENTRIES
@@ -42,10 +43,18 @@ class Ring {
   Ring& operator=(Ring&& other) = delete;
   ~Ring();
 
-  // A zeroed SQE.
+  // An SQE whose first 64 bytes are zero: all that commands of that size have.
   [[nodiscard]] io_uring_sqe* sqe() {
     io_uring_sqe* e = next_sqe();
     if (__builtin_expect(e == nullptr, 0)) e = sqe_after_submit();
+    *e = io_uring_sqe{};
+    return e;
+  }
+
+  // A zeroed SQE of 128 bytes. Precondition: entry_size is not small.
+  [[nodiscard]] io_uring_sqe* sqe_big() {
+    io_uring_sqe* e = sqe();
+    e[1] = io_uring_sqe{};
     return e;
   }
 
@@ -61,7 +70,7 @@ class Ring {
     const std::uint32_t tail = __atomic_load_n(ring_.cq.ktail, __ATOMIC_ACQUIRE);
     const std::uint32_t count = tail - head;
     const std::uint32_t mask = *ring_.cq.kring_mask;
-    for (; head != tail; ++head) f(ring_.cq.cqes[head & mask]);
+    for (; head != tail; ++head) f(ring_.cq.cqes[static_cast<std::size_t>(head & mask) << cqe_shift_]);
     // Release pairs with the kernel's acquire of the head: entries are read before their reuse.
     __atomic_store_n(ring_.cq.khead, head, __ATOMIC_RELEASE);
     return count;
@@ -92,7 +101,6 @@ class Ring {
     if (sq_tail_ - head >= sq_entries_) return nullptr;
     io_uring_sqe* e = &ring_.sq.sqes[static_cast<std::size_t>(sq_tail_ & sq_mask_) << sqe_shift_];
     ++sq_tail_;
-    for (std::uint32_t i = 0; i < (1u << sqe_shift_); ++i) e[i] = io_uring_sqe{};
     return e;
   }
   io_uring_sqe* sqe_after_submit();
@@ -102,6 +110,7 @@ class Ring {
   std::uint32_t sq_mask_ = 0;
   std::uint32_t sq_entries_ = 0;
   std::uint32_t sqe_shift_ = 0;
+  std::uint32_t cqe_shift_ = 0;
   std::uint32_t files_ = 0;
   std::uint32_t buffers_ = 0;
   int enter_fd_ = -1;

@@ -32,6 +32,10 @@ SLOTS = 128
 REAPED_MAX = 16
 WORK = Path("/tmp/fairness")
 
+LOG_ENTRIES = 1 << 19
+"""More than any run has requests: a log that fills up grows only while its job submits, and what ends after the job's
+last submission is then lost."""
+
 GLOBAL = """[global]
 ioengine=libaio
 direct=1
@@ -45,6 +49,7 @@ clocksource=clock_gettime
 disable_slat=1
 disable_clat=1
 log_unix_epoch=1
+log_entries={log_entries}
 """
 
 
@@ -112,7 +117,8 @@ def run_fio(run, paths, out, name):
     WORK.mkdir()
     jobs = WORK / "jobs.fio"
     lines = [line for load in run.loads for line in job_lines(load, paths[load.tenant])]
-    jobs.write_text(GLOBAL.format(runtime_ms=round(run.seconds * 1000)) + "\n".join(lines) + "\n", encoding="utf-8")
+    head = GLOBAL.format(runtime_ms=round(run.seconds * 1000), log_entries=LOG_ENTRIES)
+    jobs.write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
     text = servers.call("fio", "--output-format=json", jobs)
     results = {}
     for job in json.loads(text[text.index("{"):])["jobs"]:

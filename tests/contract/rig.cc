@@ -44,8 +44,8 @@ bool all_zero(std::span<const std::byte> bytes) {
 Rig::Rig(std::unique_ptr<Target> target, std::unique_ptr<TestPort> port)
     : target_(std::move(target)), geometry_(target_->geometry()), port_(std::move(port)) {}
 
-Result<std::unique_ptr<Rig>> Rig::make(std::unique_ptr<Target> target, FileNames names) {
-  auto port = TestPort::make(target->backing_fds(), names);
+Result<std::unique_ptr<Rig>> Rig::make(std::unique_ptr<Target> target, FileNames names, Entries entries) {
+  auto port = TestPort::make(target->backing_fds(), names, entries);
   if (!port) return Unexpected(port.error());
   std::unique_ptr<Rig> rig(new Rig(std::move(target), std::move(*port)));
   std::vector<Request*> table;

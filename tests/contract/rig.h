@@ -43,7 +43,8 @@ class Rig {
   static constexpr std::uint64_t progress_ns = 20'000'000'000;
 
   // Error: no io_uring, or the queue does not open.
-  [[nodiscard]] static Result<std::unique_ptr<Rig>> make(std::unique_ptr<Target> target, FileNames names);
+  [[nodiscard]] static Result<std::unique_ptr<Rig>> make(std::unique_ptr<Target> target, FileNames names,
+                                                         Entries entries = Entries::small);
 
   [[nodiscard]] const Geometry& geometry() const { return geometry_; }
   [[nodiscard]] std::uint64_t blocks() const { return geometry_.size_bytes / geometry_.logical_block_bytes; }

@@ -23,9 +23,11 @@ TestPort::~TestPort() {
   if (ring_made_) ::io_uring_queue_exit(&ring_);
 }
 
-Result<std::unique_ptr<TestPort>> TestPort::make(const std::vector<int>& fds, FileNames names) {
+Result<std::unique_ptr<TestPort>> TestPort::make(const std::vector<int>& fds, FileNames names, Entries entries) {
   std::unique_ptr<TestPort> port(new TestPort);
-  if (const int rc = ::io_uring_queue_init(ring_entries, &port->ring_, 0); rc != 0)
+  port->entries_ = entries;
+  const unsigned flags = entries == Entries::big ? IORING_SETUP_SQE128 | IORING_SETUP_CQE32 : 0;
+  if (const int rc = ::io_uring_queue_init(ring_entries, &port->ring_, flags); rc != 0)
     return fail_errno(-rc, "make", "io_uring");
   port->ring_made_ = true;
   UBLKD_CHECK(fds.size() <= backing_files_max);
@@ -59,7 +61,8 @@ io_uring_sqe* TestPort::entry() {
     sqe = ::io_uring_get_sqe(&ring_);
   }
   UBLKD_CHECK(sqe != nullptr);
-  *sqe = io_uring_sqe{};
+  sqe[0] = io_uring_sqe{};
+  if (entries_ == Entries::big) sqe[1] = io_uring_sqe{};
   return sqe;
 }
 
@@ -69,6 +72,11 @@ io_uring_sqe* TestPort::sqe(Request& rq, std::uint8_t step) {
   io_uring_sqe* sqe = entry();
   sqe->user_data = user_data(rq, step);
   return sqe;
+}
+
+io_uring_sqe* TestPort::sqe_big(Request& rq, std::uint8_t step) {
+  UBLKD_CHECK(entries_ == Entries::big);
+  return sqe(rq, step);
 }
 
 io_uring_sqe* TestPort::sqe_unwatched() {

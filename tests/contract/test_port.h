@@ -20,15 +20,19 @@ namespace ublkd {
 // How SQEs name the backing's files, and with them the rig's memory.
 enum class FileNames : std::uint8_t { descriptors, registered };
 
+enum class Entries : std::uint8_t { small, big };
+
 class TestPort final : public QueuePort {
  public:
   static constexpr unsigned ring_entries = 64;
 
   // Error: this machine refuses io_uring.
-  [[nodiscard]] static Result<std::unique_ptr<TestPort>> make(const std::vector<int>& fds, FileNames names);
+  [[nodiscard]] static Result<std::unique_ptr<TestPort>> make(const std::vector<int>& fds, FileNames names,
+                                                              Entries entries);
   ~TestPort();
 
   io_uring_sqe* sqe(Request& rq, std::uint8_t step) override;
+  io_uring_sqe* sqe_big(Request& rq, std::uint8_t step) override;
   io_uring_sqe* sqe_unwatched() override;
   [[nodiscard]] std::uint64_t user_data(const Request& rq, std::uint8_t step) const override;
   void wake_at(std::uint64_t deadline_ns) override;
@@ -57,6 +61,7 @@ class TestPort final : public QueuePort {
 
   io_uring ring_{};
   bool ring_made_ = false;
+  Entries entries_ = Entries::small;
   std::vector<Request*> table_;
   std::vector<std::uint32_t> in_ring_;  // entries of each request, by index
   RequestList done_list_;

@@ -8,6 +8,7 @@
 
 #include <liburing.h>
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -33,6 +34,7 @@ class FakePort final : public QueuePort {
   }
 
   io_uring_sqe* sqe(Request& rq, std::uint8_t step) override { return &add(&rq, step); }
+  io_uring_sqe* sqe_big(Request& rq, std::uint8_t step) override { return &add(&rq, step); }
   io_uring_sqe* sqe_unwatched() override { return &add(nullptr, 0); }
   [[nodiscard]] std::uint64_t user_data(const Request& rq, std::uint8_t step) const override {
     return (std::uint64_t{rq.index} << 8) | step;
@@ -72,6 +74,12 @@ class FakePort final : public QueuePort {
     queue.on_deadline();
   }
 
+  // From now on data lies in registered memory: all of it (no data has an address then), or a first part.
+  void register_data(std::uint32_t bytes, std::uint32_t first_buffer) {
+    registered_bytes_ = bytes;
+    first_buffer_ = first_buffer;
+  }
+
   [[nodiscard]] const std::deque<Entry>& entries() const { return entries_; }
   [[nodiscard]] const Entry& last() const { return entries_.back(); }
   [[nodiscard]] std::uint64_t wake_ns() const { return wake_ns_; }
@@ -84,15 +92,15 @@ class FakePort final : public QueuePort {
  private:
   io_uring_sqe& add(Request* rq, std::uint8_t step) {
     sqes_.emplace_back();
-    entries_.push_back({rq, step, false, &sqes_.back()});
-    return sqes_.back();
+    entries_.push_back({rq, step, false, sqes_.back().data()});
+    return sqes_.back()[0];
   }
 
   RequestList done_list_;
   std::uint64_t now_ = 1;
   std::uint64_t wake_ns_ = time_never_ns;
   std::deque<Entry> entries_;
-  std::deque<io_uring_sqe> sqes_;  // a deque: their addresses hold
+  std::deque<std::array<io_uring_sqe, 2>> sqes_;  // of 128 bytes; a deque: their addresses hold
 };
 
 }  // namespace ublkd

@@ -5,9 +5,9 @@
 #include <sys/stat.h>
 
 #include <filesystem>
-#include <map>
 
 #include "targets/file/file_target.h"
+#include "tests/fakes/fake_claims.h"
 #include "tests/fakes/temp_dir.h"
 
 namespace ublkd {
@@ -15,29 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr std::uint64_t mib = 1024 * 1024;
-
-// Claims as the daemon keeps them.
-class Claims final : public BackingClaims {
- public:
-  Result<std::shared_ptr<void>> claim(const Claim& claim, const std::string& device_name,
-                                      const std::string& path) override {
-    for (const auto& [key, held] : held_) {
-      const Claim& c = held.first;
-      const bool overlap = c.device == claim.device && c.inode == claim.inode &&
-                           c.offset_bytes < claim.offset_bytes + claim.length_bytes &&
-                           claim.offset_bytes < c.offset_bytes + c.length_bytes;
-      if (overlap && (c.writable || claim.writable))
-        return fail(ErrorKind::busy, "open", path, "in use by device " + held.second);
-    }
-    const int key = next_++;
-    held_[key] = {claim, device_name};
-    return std::shared_ptr<void>(this, [this, key](void*) { held_.erase(key); });
-  }
-
- private:
-  std::map<int, std::pair<Claim, std::string>> held_;
-  int next_ = 0;
-};
 
 class FileOpenTest : public ::testing::Test {
  protected:
@@ -64,7 +41,7 @@ class FileOpenTest : public ::testing::Test {
   }
 
   TempDir dir;
-  Claims claims;
+  FakeClaims claims;
   OptionValues options;
   bool read_only = false;
 };
