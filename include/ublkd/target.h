@@ -110,6 +110,14 @@ struct TargetType {
   std::uint32_t (*depth)(const OptionValues& options) = nullptr;
 };
 
+// What the tag set of a device with this target must be like, found without opening anything; a wrapper needs what the
+// target in it needs. An unknown type needs nothing.
+struct TargetNeeds {
+  bool big_entries = false;
+  std::uint32_t depth = 0;  // as TargetType::depth
+};
+[[nodiscard]] TargetNeeds target_needs(const TargetSpec& spec, std::span<const TargetType* const> types);
+
 // Opens spec by its type's name; error not_found when there is no such type.
 [[nodiscard]] Result<std::unique_ptr<Target>> open_target(const TargetSpec& spec, const OpenContext& context);
 

@@ -59,6 +59,28 @@ struct IoCmd {
 };
 static_assert(sizeof(IoCmd) == 16);
 
+// Batch command (since 7.0), in the same area: of the elements at sqe->addr.
+struct BatchIo {
+  std::uint16_t q_id;
+  std::uint16_t flags;
+  std::uint16_t nr_elem;
+  std::uint8_t elem_bytes;
+  std::uint8_t reserved;
+  std::uint64_t reserved2;
+};
+static_assert(sizeof(BatchIo) == 16);
+
+// One request of a batch; buf_addr is there with batch_f_has_buf_addr only.
+struct BatchElement {
+  std::uint16_t tag;
+  std::uint16_t buf_index;  // with automatic buffer registration
+  std::int32_t result;      // commit only
+  std::uint64_t buf_addr;
+};
+static_assert(sizeof(BatchElement) == 16 && offsetof(BatchElement, buf_addr) == 8);
+
+inline constexpr std::uint16_t batch_f_has_buf_addr = 1u << 1;
+
 struct ParamBasic {
   std::uint32_t attrs;
   std::uint8_t logical_bs_shift;
@@ -89,8 +111,15 @@ struct ParamDmaAlign {
   std::uint32_t alignment;
   std::uint8_t pad[4];
 };
-// Parameters up to the DMA alignment: the part every supported kernel knows. The kernel takes any
-// length and ignores what a shorter struct does not have.
+// What a request's memory may look like; a field of 0 is undefined behaviour of the kernel.
+struct ParamSegment {
+  std::uint64_t seg_boundary_mask;
+  std::uint32_t max_segment_size;
+  std::uint16_t max_segments;
+  std::uint8_t pad[2];
+};
+// Parameters up to the segments (since 6.15). The kernel takes any length, and ignores types it does not know and
+// what a shorter struct does not have.
 struct Params {
   std::uint32_t len;
   std::uint32_t types;
@@ -99,13 +128,16 @@ struct Params {
   ParamDevt devt;
   ParamZoned zoned;
   ParamDmaAlign dma;
+  ParamSegment seg;
 };
 static_assert(offsetof(Params, basic) == 8 && offsetof(Params, discard) == 40 && offsetof(Params, devt) == 60 &&
-              offsetof(Params, zoned) == 76 && offsetof(Params, dma) == 108 && sizeof(Params) == 120);
+              offsetof(Params, zoned) == 76 && offsetof(Params, dma) == 108 && offsetof(Params, seg) == 120 &&
+              sizeof(Params) == 136);
 
 inline constexpr std::uint32_t param_basic = 1u << 0;
 inline constexpr std::uint32_t param_discard = 1u << 1;
 inline constexpr std::uint32_t param_dma_align = 1u << 4;
+inline constexpr std::uint32_t param_segment = 1u << 5;
 
 inline constexpr std::uint32_t attr_read_only = 1u << 0;
 inline constexpr std::uint32_t attr_rotational = 1u << 1;
@@ -122,10 +154,15 @@ inline constexpr std::uint32_t u_cmd_set_params = _IOWR('u', 0x08, CtrlCmd);
 inline constexpr std::uint32_t u_cmd_get_params = _IOR('u', 0x09, CtrlCmd);
 inline constexpr std::uint32_t u_cmd_get_features = _IOR('u', 0x13, CtrlCmd);
 inline constexpr std::uint32_t u_cmd_del_dev_async = _IOR('u', 0x14, CtrlCmd);
+inline constexpr std::uint32_t u_cmd_update_size = _IOWR('u', 0x15, CtrlCmd);
 inline constexpr std::uint32_t u_cmd_try_stop_dev = _IOWR('u', 0x17, CtrlCmd);
 
 inline constexpr std::uint32_t u_io_fetch_req = _IOWR('u', 0x20, IoCmd);
 inline constexpr std::uint32_t u_io_commit_and_fetch_req = _IOWR('u', 0x21, IoCmd);
+
+inline constexpr std::uint32_t u_io_prep_io_cmds = _IOWR('u', 0x25, BatchIo);
+inline constexpr std::uint32_t u_io_commit_io_cmds = _IOWR('u', 0x26, BatchIo);
+inline constexpr std::uint32_t u_io_fetch_io_cmds = _IOWR('u', 0x27, BatchIo);
 
 inline constexpr std::int32_t io_res_ok = 0;
 inline constexpr std::int32_t io_res_abort = -19;  // -ENODEV: the slot will not be fetched again
@@ -140,6 +177,9 @@ inline constexpr std::uint32_t io_f_fua = 1u << 13;
 inline constexpr std::uint32_t io_f_nounmap = 1u << 15;
 
 inline constexpr std::uint64_t f_cmd_ioctl_encode = 1ull << 6;
+inline constexpr std::uint64_t f_update_size = 1ull << 10;
+inline constexpr std::uint64_t f_auto_buf_reg = 1ull << 11;
+inline constexpr std::uint64_t f_batch_io = 1ull << 15;
 
 inline constexpr std::uint16_t dev_state_dead = 0;
 inline constexpr std::uint16_t dev_state_live = 1;

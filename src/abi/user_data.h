@@ -10,7 +10,15 @@
 
 namespace ublkd::user_data {
 
-enum class Kind : std::uint8_t { ublk = 0, target = 1, inbox = 2, unwatched = 3 };
+enum class Kind : std::uint8_t {
+  ublk = 0,
+  target = 1,
+  inbox = 2,
+  unwatched = 3,
+  batch_prep = 4,  // batch commands: the index is that of their ublk queue's first slot
+  batch_fetch = 5,
+  batch_commit = 6,
+};
 
 constexpr std::uint64_t make(Kind kind, std::uint8_t step, std::uint16_t generation, std::uint32_t index) {
   return std::uint64_t{static_cast<std::uint8_t>(kind)} << 56 | std::uint64_t{step} << 48 |

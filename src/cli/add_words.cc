@@ -23,7 +23,7 @@ constexpr std::array<DeviceFlag, 10> device_flag_table{{
      "Largest single request, such as 512KiB"},
     {"--scheduler", "scheduler",
      "I/O scheduler of the block device: none by default; kernel: leave as it is"},
-    {"--buffer-mode", "buffer_mode", "How data moves between kernel and daemon: auto or copy"},
+    {"--buffer-mode", "buffer_mode", "How data moves: auto, copy or zero_copy"},
 }};
 
 constexpr const char* no_recovery = "recovery of devices after a crash does not exist here yet; leave it out";

@@ -102,7 +102,9 @@ std::string device_details(const json& d) {
               fmt::format("{} active, {} waiting, {} peak, {} taken, {} put", cell(d, "active"),
                           cell(d, "waiting"), cell(d, "peak"), cell(d, "tags_taken"), cell(d, "tags_put")));
   out += line("scheduler", cell(d, "scheduler"));
-  out += line("buffers", cell(d, "buffer_mode") + ", " + exact_bytes(d, "memory_bytes"));
+  const std::string why = cell(d, "buffer_mode_why");
+  out += line("buffers", cell(d, "buffer_mode") + (why.empty() ? "" : " (" + why + ")") + ", " +
+                             exact_bytes(d, "memory_bytes"));
   out += line("flags", cell(d, "flags"));
   if (cell(d, "flags_dropped") != "-") out += line("flags dropped", cell(d, "flags_dropped"));
   out += line("daemon pid", cell(d, "daemon_pid"));

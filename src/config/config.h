@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "mq/share_params.h"
@@ -17,17 +18,33 @@
 
 namespace ublkd {
 
-enum class BufferMode : std::uint8_t { automatic, copy };
+// How the data of requests moves. copy: the kernel copies it between the application's pages and ours; zero_copy: the
+// application's pages are registered with the ring, and the target hands them on.
+enum class BufferMode : std::uint8_t { automatic, copy, zero_copy };
+
+// Of the rings of a tag set. automatic: big where a device needs them (TargetType::big_entries).
+enum class RingEntries : std::uint8_t { automatic, small, big };
+
+// Words of the config for them, in the order of the enums.
+inline constexpr std::string_view buffer_mode_names[] = {"auto", "copy", "zero_copy"};
+inline constexpr std::string_view ring_entries_names[] = {"auto", "small", "big"};
+[[nodiscard]] constexpr std::string_view buffer_mode_name(BufferMode m) {
+  return buffer_mode_names[static_cast<std::size_t>(m)];
+}
+[[nodiscard]] constexpr std::string_view ring_entries_name(RingEntries e) {
+  return ring_entries_names[static_cast<std::size_t>(e)];
+}
 
 struct TagSetConfig {
   std::string name;  // a private set has the name of its device
   std::uint32_t hw_queues = 1;
-  std::uint32_t depth = 128;  // tags per hardware queue, or of the whole set: scope
+  std::uint32_t depth = 0;  // tags per hardware queue, or of the whole set: scope. 0: see fit_to_devices
   TagScope scope = TagScope::queue;
   ShareParams share;
   std::vector<std::uint32_t> cpus;      // CPUs the queue threads may run on; empty: all
   std::uint32_t devices_max = 64;       // the ring of a hardware queue is sized for these
   std::uint32_t slots_total_max = 8192;  // slots of all devices together, per hardware queue
+  RingEntries ring_entries = RingEntries::automatic;
   bool is_private = false;
 };
 

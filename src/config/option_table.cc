@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "config/config.h"
 #include "config/quantity.h"
 #include "config/text.h"
 #include "mq/share_params.h"
@@ -26,7 +27,6 @@ constexpr std::uint64_t grace_ns_min = 100'000;
 constexpr std::uint64_t grace_ns_max = 10'000'000'000;
 constexpr std::uint64_t idle_after_ns_max = 3'600'000'000'000;
 constexpr std::uint64_t timeout_ns_max = 86'400'000'000'000;
-constexpr std::string_view buffer_modes[] = {"auto", "copy"};
 constexpr std::string_view schedulers[] = {"none", "mq-deadline", "bfq", "kyber", "kernel"};
 constexpr std::string_view block_sizes[] = {"512", "1024", "2048", "4096"};
 constexpr std::string_view top_keys[] = {"$schema", "tag_sets", "devices"};
@@ -40,8 +40,8 @@ constexpr OptionSpec tag_set_table[] = {
      .max = hw_queues_max},
     {.name = "depth",
      .type = OptionType::integer,
-     .help = "Tags per hardware queue: requests the backends of all devices of the set have at once.",
-     .default_text = "128",
+     .help = "Tags per hardware queue: requests the backends of all devices of the set have at once. Without it what "
+             "the drives of its devices take, else 128.",
      .min = 1,
      .max = depth_max},
     {.name = "scope",
@@ -83,6 +83,11 @@ constexpr OptionSpec tag_set_table[] = {
      .default_text = "8192",
      .min = 1,
      .max = slots_total_limit},
+    {.name = "ring_entries",
+     .type = OptionType::choice,
+     .help = "Size of the rings' entries. NVMe passthrough needs big ones; auto: big when a device of the config does.",
+     .default_text = "auto",
+     .choices = ring_entries_names},
 };
 
 constexpr OptionSpec device_table[] = {
@@ -130,15 +135,16 @@ constexpr OptionSpec device_table[] = {
      .choices = block_sizes},
     {.name = "max_io_size",
      .type = OptionType::size,
-     .help = "Largest single request; without it the target's own, at most 512KiB.",
+     .help = "Largest single request; without it the target's own, at most 512KiB in copy mode.",
      .min = 4096,
      .max = io_bytes_limit,
      .multiple_of = 4096},
     {.name = "buffer_mode",
      .type = OptionType::choice,
-     .help = "How data moves between kernel and daemon; auto: the best one the kernel has.",
+     .help = "How data moves. zero_copy: the application's own pages go to the backend; copy: through the daemon's "
+             "memory; auto: zero_copy where kernel and target can.",
      .default_text = "auto",
-     .choices = buffer_modes},
+     .choices = buffer_mode_names},
     {.name = "read_only", .type = OptionType::boolean, .help = "Refuse writes.", .default_text = "false"},
     {.name = "scheduler",
      .type = OptionType::choice,

@@ -22,10 +22,16 @@ std::uint32_t number32(const OptionValues& values, std::string_view name) {
   return static_cast<std::uint32_t>(values.number(name));  // every table keeps these below 2^32
 }
 
+// The value that word stands for, by its place among the names; the first when it is none (the table has checked it).
+template <typename E, std::size_t N>
+E choice_of(const std::string& word, const std::string_view (&names)[N]) {
+  const auto at = std::find(std::begin(names), std::end(names), word);
+  return at == std::end(names) ? E{} : static_cast<E>(at - std::begin(names));
+}
+
 // Takes over what values has.
 void change_share(ShareParams& share, const OptionValues& values) {
-  for (std::size_t i = 0; i < std::size(share_policy_names); ++i)
-    if (values.text("policy") == share_policy_names[i]) share.policy = static_cast<SharePolicy>(i);
+  if (values.has("policy")) share.policy = choice_of<SharePolicy>(values.text("policy"), share_policy_names);
   if (values.has("grace")) share.grace_ns = values.number("grace");
   if (values.has("idle_after")) share.idle_after_ns = values.number("idle_after");
 }
@@ -40,6 +46,7 @@ TagSetConfig tag_set_of(const std::string& name, const OptionValues& values) {
   for (const std::uint64_t cpu : values.numbers("cpus")) set.cpus.push_back(static_cast<std::uint32_t>(cpu));
   set.devices_max = number32(values, "devices_max");
   set.slots_total_max = number32(values, "slots_total_max");
+  set.ring_entries = choice_of<RingEntries>(values.text("ring_entries"), ring_entries_names);
   return set;
 }
 
@@ -55,7 +62,7 @@ DeviceConfig device_of(const OptionValues& values) {
   device.timeout_ns = values.number("timeout");
   device.logical_block_bytes = number32(values, "logical_block_size");
   device.io_bytes_max = values.number("max_io_size");
-  device.buffer_mode = values.text("buffer_mode") == "copy" ? BufferMode::copy : BufferMode::automatic;
+  device.buffer_mode = choice_of<BufferMode>(values.text("buffer_mode"), buffer_mode_names);
   device.read_only = values.flag("read_only");
   device.scheduler = values.text("scheduler");
   return device;

@@ -47,12 +47,4 @@ nlohmann::json to_json(const DeviceConfig& device) {
   return out;
 }
 
-const char* buffer_mode_name(BufferMode mode) {
-  switch (mode) {
-    case BufferMode::automatic: return "auto";
-    case BufferMode::copy: return "copy";
-  }
-  return "?";
-}
-
 }  // namespace ublkd

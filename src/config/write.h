@@ -19,7 +19,4 @@ namespace ublkd {
 // As in "devices" of a config; what the daemon chooses is left out.
 [[nodiscard]] nlohmann::json to_json(const DeviceConfig& device);
 
-// Words of the config.
-[[nodiscard]] const char* buffer_mode_name(BufferMode mode);
-
 }  // namespace ublkd

@@ -24,7 +24,6 @@ using namespace std::chrono_literals;
 constexpr auto open_backing_deadline = 120s;  // preallocating a large file takes its time
 constexpr auto node_deadline = 10s;           // for udev to be done with a fresh node
 constexpr auto node_retry = 20ms;
-constexpr std::uint64_t io_bytes_default = 512 * 1024;
 constexpr auto scheduler_deadline = 5s;
 
 }  // namespace
@@ -107,8 +106,13 @@ Task<Result<void>> Device::open_backing() {
   target_ = std::move(*opened);
   geometry_ = target_->geometry();
   geometry_.read_only |= config_.read_only;
-  const std::uint64_t io_bytes_wanted = config_.io_bytes_max != 0 ? config_.io_bytes_max : io_bytes_default;
-  geometry_.io_bytes_max = static_cast<std::uint32_t>(std::min<std::uint64_t>(io_bytes_wanted, geometry_.io_bytes_max));
+  auto buffers = BufferChoice::make(config_, geometry_, set_, env_.features);
+  if (!buffers) co_return Unexpected(buffers.error());
+  buffers_ = std::move(*buffers);
+  geometry_ = buffers_->fit(geometry_, config_.io_bytes_max);
+  if (geometry_.depth != 0 && geometry_.depth < set_.config().depth)
+    log_notice("device {}: tag set {} has {} tags per queue, its backing takes {} at once: more wait in the kernel",
+               config_.name, set_.config().name, set_.config().depth, geometry_.depth);
   co_return cancelled();
 }
 
@@ -138,7 +142,8 @@ Task<Result<void>> Device::add_to_kernel() {
   asked.queue_depth = static_cast<std::uint16_t>(config_.depth);
   asked.max_io_buf_bytes = geometry_.io_bytes_max;
   asked.dev_id = config_.id.value_or(0xffffffff);
-  flags_asked_ = abi::f_cmd_ioctl_encode;
+  flags_asked_ = abi::f_cmd_ioctl_encode | (buffers_->zero_copy() ? abi::f_auto_buf_reg : 0) |
+                 (env_.features & abi::f_batch_io);
   asked.flags = flags_asked_;
   const auto command = env_.ring->send({.name = "ADD_DEV",
                                         .op = abi::u_cmd_add_dev,
@@ -151,6 +156,9 @@ Task<Result<void>> Device::add_to_kernel() {
   }
   info_ = command->buffer_as<abi::DevInfo>();
   if (named_by_kernel_) config_.name = disk_name();
+  if (buffers_->zero_copy() && (flags_dropped() & abi::f_auto_buf_reg) != 0)
+    co_return fail(ErrorKind::unsupported, "ADD_DEV", config_.name,
+                   "the driver said that it has AUTO_BUF_REG, and cleared it; set buffer_mode: copy");
   if (flags_dropped() != 0)
     log_notice("device {}: kernel does not have flags {:#x}", config_.name, flags_dropped());
   if (info_.nr_hw_queues < lanes)
@@ -220,7 +228,10 @@ Result<void> Device::make_lanes() {
                          .ublkc_fd = char_node_.get(),
                          .descs = static_cast<const abi::IoDesc*>(map),
                          .geometry = geometry_,
-                         .backing_fds = target_->backing_fds()};
+                         .backing_fds = target_->backing_fds(),
+                         .batch = (info_.flags & abi::f_batch_io) != 0,
+                         .zero_copy = buffers_->zero_copy(),
+                         .first_buffer = buffers_->first_buffer(q)};
     auto dq = DeviceQueue::make(hw, spec);
     if (!dq) return Unexpected(dq.error());
     auto target_queue = target_->open_queue(**dq);

@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "config/config.h"
 #include "control/asio.h"
+#include "control/buffer_choice.h"
 #include "control/control_ring.h"
 #include "control/life_state.h"
 #include "control/tag_set.h"
@@ -33,7 +34,8 @@ struct ControlEnvironment {
   ControlRing* ring = nullptr;
   std::span<const TargetType* const> types;
   BackingClaims* claims = nullptr;
-  std::uint64_t features = 0;  // UBLK_F_* the kernel knows
+  std::uint64_t features = 0;         // UBLK_F_* that may be used
+  std::uint64_t features_kernel = 0;  // that the kernel has
 };
 
 enum class StopMode : std::uint8_t { if_idle, force };
@@ -53,6 +55,9 @@ class Device {
   // live. A start() in progress is given up first.
   Task<Result<void>> stop(StopMode mode);
 
+  // Has the target look at its backing (Target::attend), and follows its size. While live, about once a second.
+  void attend();
+
   // Its share of the tag set's tags, from now on. weight: 1 .. weight_max.
   void set_weight(std::uint32_t weight);
 
@@ -66,6 +71,7 @@ class Device {
   [[nodiscard]] const Target* target() const { return target_.get(); }
   [[nodiscard]] std::string path() const;  // /dev/ublkbN, empty before the kernel gave a number
   [[nodiscard]] std::string scheduler() const { return scheduler_; }
+  [[nodiscard]] const BufferChoice* buffers() const { return buffers_ ? &*buffers_ : nullptr; }
   [[nodiscard]] std::vector<const DeviceQueue*> queues() const;
 
  private:
@@ -88,6 +94,8 @@ class Device {
   Task<Result<void>> delete_in_kernel();
   Task<Error> explain_add_error(Error error);
   Result<void> cancelled() const;
+  Task<void> follow_size(std::uint64_t size);
+  void set_queue_sizes(std::uint64_t size);
   void fail_lanes();
   void drop_lanes();
 
@@ -98,8 +106,12 @@ class Device {
   LifeState state_ = LifeState::configured;
   bool cancel_ = false;  // start() should give up
   std::unique_ptr<Event> start_ended_;
+  bool resizing_ = false;
+  std::unique_ptr<Event> resize_ended_;  // of the last one; stop() may wait for it
+  std::uint64_t size_refused_ = 0;
   Geometry geometry_;
   std::unique_ptr<Target> target_;
+  std::optional<BufferChoice> buffers_;
   abi::DevInfo info_{};
   std::uint64_t flags_asked_ = 0;
   Fd char_node_;

@@ -38,6 +38,7 @@ Task<Result<void>> Device::stop(StopMode mode) {
   if (state_ == LifeState::gone) co_return Result<void>{};
   if (state_ == LifeState::stopping || state_ == LifeState::deleting)
     co_return fail(ErrorKind::busy, "delete device", config_.name, "it is being deleted already");
+  if (resizing_) co_await resize_ended_->wait_until(after(control_deadline));
   become(LifeState::stopping);
   auto stopped = co_await stop_in_kernel(mode);
   if (!stopped) {
@@ -50,6 +51,7 @@ Task<Result<void>> Device::stop(StopMode mode) {
 // Everything after a failed start or a stop: from where the device is to gone.
 Task<Result<void>> Device::clean_up() {
   if (state_ == LifeState::opening || state_ == LifeState::adding) {
+    buffers_.reset();
     target_.reset();
     become(LifeState::gone);
     co_return Result<void>{};
@@ -74,6 +76,7 @@ Task<Result<void>> Device::clean_up() {
     become(LifeState::stuck);
     co_return deleted;
   }
+  buffers_.reset();
   target_.reset();
   become(LifeState::gone);
   co_return Result<void>{};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "control/set_fit.h"
 
 namespace ublkd {
 
@@ -13,21 +14,11 @@ bool named_after_number(const std::string& name) {
          name.find_first_not_of("0123456789", 5) == std::string::npos;
 }
 
-TagSetConfig private_set_config(const DeviceConfig& device) {
-  TagSetConfig set;
-  set.name = device.name.empty() ? device.target.type : device.name;
-  set.hw_queues = std::max(device.queues, 1u);
-  set.depth = device.depth;
-  set.devices_max = 1;
-  set.slots_total_max = device.depth;
-  set.is_private = true;
-  return set;
-}
-
 }  // namespace
 
-Task<Result<void>> DeviceTable::add_tag_set(TagSetConfig config) {
+Task<Result<void>> DeviceTable::add_tag_set(TagSetConfig config, std::vector<DeviceConfig> devices) {
   const std::string name = config.name;
+  fit_to_devices(config, devices, env_.types);
   auto set = co_await TagSet::build(*env_.io, std::move(config), {.register_ublkc = register_ublkc_});
   if (!set) co_return Unexpected(set.error());
   sets_.insert_or_assign(name, std::move(*set));
@@ -48,7 +39,8 @@ Result<void> DeviceTable::check_new(const DeviceConfig& config) {
 
 Task<Result<TagSet*>> DeviceTable::set_for(Entry& entry, const DeviceConfig& config) {
   if (config.tag_set.empty()) {
-    auto set = co_await TagSet::build(*env_.io, private_set_config(config), {.register_ublkc = register_ublkc_});
+    auto set = co_await TagSet::build(*env_.io, private_set_config(config, env_.types),
+                                           {.register_ublkc = register_ublkc_});
     if (!set) co_return Unexpected(set.error());
     entry.private_set = std::move(*set);
     co_return entry.private_set.get();
@@ -62,6 +54,7 @@ Task<Result<TagSet*>> DeviceTable::set_for(Entry& entry, const DeviceConfig& con
     co_return fail(ErrorKind::limit, "add device", config.name,
                    "tag set '" + config.tag_set + "' has its devices_max of " +
                        std::to_string(set->config().devices_max) + " devices");
+  if (auto fits = check_fit(set->config(), config, env_.types); !fits) co_return Unexpected(fits.error());
   co_return set;
 }
 
@@ -100,9 +93,10 @@ Task<Result<const Device*>> DeviceTable::add(DeviceConfig config, bool keep_fail
   entry->name = entry->device->config().name;
   if (entry->private_set != nullptr) entry->private_set->rename(entry->name);
   const Device& d = *entry->device;
-  log_info("device {}: {} live: {} target, {} bytes, {} queue(s) x {} slots, tag set {}", entry->name, d.path(),
-           d.config().target.type, d.geometry().size_bytes, d.info().nr_hw_queues, d.info().queue_depth,
-           d.tag_set().config().name);
+  log_info("device {}: {} live: {} target, {} bytes, {} queue(s) x {} slots, tag set {}, buffers {}{}", entry->name,
+           d.path(), d.config().target.type, d.geometry().size_bytes, d.info().nr_hw_queues, d.info().queue_depth,
+           d.tag_set().config().name, buffer_mode_name(d.buffers()->mode()),
+           d.buffers()->why().empty() ? "" : " (" + d.buffers()->why() + ")");
   on_change_();
   co_return entry->device.get();
 }

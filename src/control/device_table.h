@@ -30,7 +30,8 @@ class DeviceTable {
     bool removing = false;  // remove() waits for its device, and is the one to destroy it
   };
 
-  Task<Result<void>> add_tag_set(TagSetConfig config);
+  // devices: those of the config; the set is made to fit them.
+  Task<Result<void>> add_tag_set(TagSetConfig config, std::vector<DeviceConfig> devices = {});
 
   // Adds and starts a device. A failed device of a config stays known by its error when keep_failed.
   Task<Result<const Device*>> add(DeviceConfig config, bool keep_failed = false);

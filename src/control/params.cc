@@ -28,6 +28,7 @@ abi::Params params_of(const Geometry& g) {
   p.basic.io_opt_shift = g.io_opt_bytes == 0 ? p.basic.io_min_shift : shift_of(std::bit_floor(g.io_opt_bytes));
   p.basic.max_sectors = g.io_bytes_max >> sector_shift;
   p.basic.dev_sectors = g.size_bytes >> sector_shift;
+  p.basic.virt_boundary_mask = g.virt_boundary_mask;
   p.dma.alignment = g.dma_alignment;
   if (!g.read_only && (g.discard_bytes_max != 0 || g.write_zeroes_bytes_max != 0)) {
     p.types |= abi::param_discard;
@@ -36,6 +37,13 @@ abi::Params params_of(const Geometry& g) {
     p.discard.max_discard_sectors = static_cast<std::uint32_t>(g.discard_bytes_max >> sector_shift);
     p.discard.max_write_zeroes_sectors = static_cast<std::uint32_t>(g.write_zeroes_bytes_max >> sector_shift);
     p.discard.max_discard_segments = 1;
+  }
+  if (g.segments_max != 0) {
+    p.types |= abi::param_segment;
+    p.seg.max_segments = static_cast<std::uint16_t>(std::min(g.segments_max, 0xffffu));
+    // With a virtual boundary the kernel takes no limit of a segment's size.
+    p.seg.max_segment_size = g.virt_boundary_mask != 0 || g.segment_bytes_max == 0 ? 0xffffffff : g.segment_bytes_max;
+    p.seg.seg_boundary_mask = g.segment_boundary_mask == 0 ? 0xffffffff : g.segment_boundary_mask;
   }
   return p;
 }

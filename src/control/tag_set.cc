@@ -21,6 +21,7 @@ Task<Result<void>> TagSet::build_queues(asio::io_context& io, const BuildOptions
                      .files_max = c.devices_max * static_cast<std::uint32_t>(backing_files_max + 1),
                      .register_ublkc = options.register_ublkc,
                      .register_buffers = options.register_ublkc,
+                     .entry_size = c.ring_entries == RingEntries::big ? EntrySize::big : EntrySize::small,
                      .share = c.share,
                      .set_share = share_.get(),
                      .map_memory = options.map_memory};

@@ -15,6 +15,7 @@
 #include "api/server.h"
 #include "base/log.h"
 #include "config/parse.h"
+#include "control/backing_watch.h"
 #include "control/claims.h"
 #include "control/control_ring.h"
 #include "control/device_table.h"
@@ -90,16 +91,19 @@ class Daemon {
     auto features = co_await ring_->features();
     if (!features) co_return Unexpected(explain_features(features.error()));
     if (auto ours = check_features(*features); !ours) co_return Unexpected(ours.error());
-    env_ = {.io = &io_, .ring = ring_.get(), .types = target_types(), .claims = &claims_, .features = *features};
+    env_ = {.io = &io_, .ring = ring_.get(), .types = target_types(), .claims = &claims_,
+            .features = *features & ~options_.features_without, .features_kernel = *features};
     const bool register_ublkc = ring_releases_single_files();
     log_info("ublk features {:#x}; /dev/ublkcN {}", *features,
              register_ublkc ? "as registered file" : "by descriptor: this kernel does not release single slots");
     table_ = std::make_unique<DeviceTable>(env_, register_ublkc);
     timeouts_ = std::make_unique<TimeoutWatch>(io_, *table_);
     fairness_ = std::make_unique<FairnessWatch>(io_, *table_);
+    backings_ = std::make_unique<BackingWatch>(io_, *table_);
     table_->on_change([this] {
       timeouts_->devices_changed();
       fairness_->devices_changed();
+      backings_->devices_changed();
     });
     service_ = std::make_unique<DaemonService>(*table_, *fairness_, env_, options_);
     server_ = std::make_unique<api::ApiServer>(io_, dir->socket_path(), *service_);
@@ -162,7 +166,7 @@ class Daemon {
   Task<std::size_t> start_configured() {
     for (const TagSetConfig& set : config_.tag_sets) {
       if (stop_.happened()) co_return 0;
-      auto added = co_await table_->add_tag_set(set);
+      auto added = co_await table_->add_tag_set(set, config_.devices);
       if (!added) log_error("tag set {}: {}", set.name, added.error().text());
     }
     std::size_t live = 0;
@@ -192,6 +196,7 @@ class Daemon {
   std::unique_ptr<DeviceTable> table_;
   std::unique_ptr<TimeoutWatch> timeouts_;
   std::unique_ptr<FairnessWatch> fairness_;
+  std::unique_ptr<BackingWatch> backings_;
   std::unique_ptr<DaemonService> service_;
   std::unique_ptr<api::ApiServer> server_;
 };

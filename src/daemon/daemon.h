@@ -4,6 +4,7 @@
 // Thread rule: run() on the thread that calls it, which is the control thread.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "config/config.h"
@@ -14,6 +15,7 @@ struct DaemonOptions {
   std::string config_path;  // empty: no devices but those added later; "-": standard input
   std::string run_dir;
   std::string control_node;
+  std::uint64_t features_without = 0;  // of the driver, that are not to be used
 };
 
 inline constexpr const char* version = UBLKD_VERSION;

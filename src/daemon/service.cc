@@ -22,7 +22,7 @@ Unexpected bad_args(const std::string& verb, const std::string& what) {
 boost::asio::awaitable<Result<json>> DaemonService::call(std::string verb, json args) {
   if (verb == "ping") co_return daemon_status();
   if (verb == "list") co_return list(args);
-  if (verb == "features") co_return features_status(env_.features);
+  if (verb == "features") co_return features_status(env_.features_kernel, env_.features);
   if (verb == "tags") co_return tags(args);
   if (verb == "tune") co_return tune(table_, args);
   if (verb == "add") co_return co_await add(std::move(args));

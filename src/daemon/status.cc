@@ -19,7 +19,9 @@ namespace {
 
 // Asked at ADD_DEV, or commands we use where the kernel has them.
 constexpr std::uint64_t features_used =
-    abi::feature_bit(abi::Feature::cmd_ioctl_encode) | abi::feature_bit(abi::Feature::safe_stop_dev);
+    abi::feature_bit(abi::Feature::cmd_ioctl_encode) | abi::feature_bit(abi::Feature::safe_stop_dev) |
+    abi::feature_bit(abi::Feature::auto_buf_reg) | abi::feature_bit(abi::Feature::batch_io) |
+    abi::feature_bit(abi::Feature::update_size);
 
 constexpr std::array ops{Op::read, Op::write, Op::flush, Op::discard, Op::write_zeroes};
 
@@ -94,7 +96,8 @@ json device_status(const DeviceTable::Entry& entry, const Shares& shares) {
           {"physical_block_bytes", d.geometry().physical_block_bytes},
           {"io_bytes_max", d.geometry().io_bytes_max},
           {"read_only", d.geometry().read_only},
-          {"buffer_mode", "copy"},
+          {"buffer_mode", d.buffers() == nullptr ? json() : json(buffer_mode_name(d.buffers()->mode()))},
+          {"buffer_mode_why", d.buffers() == nullptr ? "" : d.buffers()->why()},
           {"flags", abi::feature_names(d.info().flags)},
           {"flags_dropped", abi::feature_names(d.flags_dropped())},
           {"weight", d.config().weight},
@@ -140,9 +143,9 @@ json tag_sets_status(const DeviceTable& table) {
   return out;
 }
 
-json features_status(std::uint64_t features) {
-  utsname kernel{};
-  ::uname(&kernel);
+json features_status(std::uint64_t kernel, std::uint64_t usable) {
+  utsname uts{};
+  ::uname(&uts);
   json list = json::array();
   for (const abi::FeatureInfo& f : abi::feature_table()) {
     const std::uint64_t bit = abi::feature_bit(f.feature);
@@ -150,10 +153,10 @@ json features_status(std::uint64_t features) {
                     {"bit", static_cast<unsigned>(f.feature)},
                     {"since", f.since},
                     {"meaning", f.meaning},
-                    {"kernel", (features & bit) != 0},
-                    {"used", (features_used & bit & features) != 0}});
+                    {"kernel", (kernel & bit) != 0},
+                    {"used", (features_used & bit & usable) != 0}});
   }
-  return {{"kernel", kernel.release}, {"mask", fmt::format("{:#x}", features)}, {"features", list}};
+  return {{"kernel", uts.release}, {"mask", fmt::format("{:#x}", kernel)}, {"features", list}};
 }
 
 }  // namespace ublkd

@@ -12,6 +12,6 @@ namespace ublkd {
 
 [[nodiscard]] nlohmann::json device_status(const DeviceTable::Entry& entry, const Shares& shares);
 [[nodiscard]] nlohmann::json tag_sets_status(const DeviceTable& table);
-[[nodiscard]] nlohmann::json features_status(std::uint64_t features);
+[[nodiscard]] nlohmann::json features_status(std::uint64_t kernel, std::uint64_t usable);
 
 }  // namespace ublkd

@@ -27,22 +27,37 @@ constexpr KernelOp kernel_op_table[] = {
 
 Result<std::unique_ptr<DeviceQueue>> DeviceQueue::make(HwQueue& hw, const DeviceQueueSpec& spec) {
   UBLKD_CHECK(spec.slots >= 1 && spec.slots <= depth_max && spec.backing_fds.size() <= backing_files_max);
-  auto memory = Mapping::anonymous(std::size_t{spec.slots} * spec.geometry.io_bytes_max, "I/O buffers");
+  Result<Mapping> memory{};
+  if (!spec.zero_copy)
+    memory = Mapping::anonymous(std::size_t{spec.slots} * spec.geometry.io_bytes_max, "I/O buffers");
   if (!memory) return Unexpected(memory.error());
-  return std::unique_ptr<DeviceQueue>(new DeviceQueue(hw, spec, std::move(*memory)));
+  Result<std::unique_ptr<BatchIo>> batch{};
+  if (spec.batch)
+    batch = BatchIo::make({.queue_id = spec.queue_id,
+                           .slots = spec.slots,
+                           .zero_copy = spec.zero_copy,
+                           .first_buffer = spec.first_buffer});
+  if (!batch) return Unexpected(batch.error());
+  return std::unique_ptr<DeviceQueue>(new DeviceQueue(hw, spec, std::move(*memory), std::move(*batch)));
 }
 
-DeviceQueue::DeviceQueue(HwQueue& hw, const DeviceQueueSpec& spec, Mapping memory)
-    : descs_(spec.descs), queue_id_(spec.queue_id), hw_(hw), spec_(spec), memory_(std::move(memory)) {
+DeviceQueue::DeviceQueue(HwQueue& hw, const DeviceQueueSpec& spec, Mapping memory, std::unique_ptr<BatchIo> batch)
+    : descs_(spec.descs),
+      queue_id_(spec.queue_id),
+      batch_(std::move(batch)),
+      hw_(hw),
+      spec_(spec),
+      memory_(std::move(memory)) {
   const Geometry& g = spec.geometry;
   sectors_max_[abi::io_op_read] = sectors(g.io_bytes_max);
   sectors_max_[abi::io_op_write] = g.read_only ? 0 : sectors(g.io_bytes_max);
   sectors_max_[abi::io_op_discard] = g.read_only ? 0 : sectors(g.discard_bytes_max);
   sectors_max_[abi::io_op_write_zeroes] = g.read_only ? 0 : sectors(g.write_zeroes_bytes_max);
-  size_sectors_ = g.size_bytes >> sector_shift;
+  set_size(g.size_bytes);
   block_sector_mask_ = sectors(g.logical_block_bytes) - 1;
   done_ = &hw.done_;
   now_ns_ = &hw.now_ns_;
+  first_buffer_ = spec.first_buffer;
 }
 
 DeviceQueue::~DeviceQueue() { UBLKD_CHECK(slots_out_.get() == 0); }
@@ -66,8 +81,9 @@ std::int32_t DeviceQueue::read_descriptor(Request& rq) const {
     return 0;
   }
   const std::uint32_t n = desc.nr_sectors;
+  const std::uint64_t size_sectors = size_sectors_.load(std::memory_order_relaxed);
   if (n - 1 >= sectors_max_[op]) return sectors_max_[op] == 0 ? -EOPNOTSUPP : -EINVAL;
-  if (n > size_sectors_ || desc.start_sector > size_sectors_ - n) return -EIO;
+  if (n > size_sectors || desc.start_sector > size_sectors - n) return -EIO;
   if (((desc.start_sector | n) & block_sector_mask_) != 0) return -EINVAL;
   rq.offset_bytes = desc.start_sector << sector_shift;
   rq.length_bytes = n << sector_shift;
@@ -76,13 +92,13 @@ std::int32_t DeviceQueue::read_descriptor(Request& rq) const {
 }
 
 io_uring_sqe* DeviceQueue::sqe(Request& rq, std::uint8_t step) {
-  io_uring_sqe* e = hw_.ring_->sqe();
+  io_uring_sqe* e = hw_.ring_of(*this).sqe();
   e->user_data = user_data(rq, step);
   return e;
 }
 
 io_uring_sqe* DeviceQueue::sqe_big(Request& rq, std::uint8_t step) {
-  io_uring_sqe* e = hw_.ring_->sqe_big();
+  io_uring_sqe* e = hw_.ring_of(*this).sqe_big();
   e->user_data = user_data(rq, step);
   return e;
 }

@@ -23,6 +23,12 @@ namespace ublkd {
 
 namespace ud = user_data;
 
+namespace {
+
+constexpr std::uint32_t sq_entries_wanted = 1024;
+
+}  // namespace
+
 // --- the queue's thread: set-up ---------------------------------------------------------------
 
 void HwQueue::thread_main(std::function<void(Result<void>)> ready) {
@@ -35,7 +41,8 @@ void HwQueue::thread_main(std::function<void(Result<void>)> ready) {
     dispatch();
     commit();
   }
-  ring_.reset();  // by the thread that made it
+  poll_ring_.reset();  // by the thread that made them
+  ring_.reset();
 }
 
 Result<void> HwQueue::set_up() {
@@ -56,15 +63,26 @@ Result<void> HwQueue::set_up() {
   constexpr std::uint32_t slack = 256;          // messages, cancels
   constexpr std::uint32_t sqes_per_request = 2; // a target's command and its cancel
   const std::uint32_t outstanding = spec_.slots_total_max + spec_.depth * sqes_per_request + slack;
-  constexpr std::uint32_t sq_entries_wanted = 1024;
   auto ring = Ring::make({.sq_entries = std::min(sq_entries_wanted, outstanding),
                           .cq_entries = outstanding,
                           .files = spec_.files_max,
-                          .buffers = buffer_ranges_.size()});
+                          .buffers = buffer_ranges_.size(),
+                          .entry_size = spec_.entry_size});
   if (!ring) return Unexpected(ring.error());
   ring_ = std::make_unique<Ring>(std::move(*ring));
   ring_flags_ = ring_->setup_flag_names();
   arm_inbox();
+  return {};
+}
+
+Result<void> HwQueue::make_poll_ring() {
+  if (poll_ring_ != nullptr) return {};
+  auto ring = Ring::make({.sq_entries = std::min(sq_entries_wanted, 2 * spec_.depth),
+                          .cq_entries = 2 * spec_.depth,
+                          .entry_size = spec_.entry_size,
+                          .polled = true});
+  if (!ring) return Unexpected(ring.error());
+  poll_ring_ = std::make_unique<Ring>(std::move(*ring));
   return {};
 }
 
@@ -75,24 +93,28 @@ void HwQueue::wait() {
   for (DeviceQueue* dq = timers_; dq != nullptr; dq = dq->next_timer_) deadline = std::min(deadline, dq->wake_ns_);
   deadline = std::min(deadline, dispatcher_.wake_ns());
   if (deadline != time_never_ns) now_ns_ = monotonic_ns();
-  const int rc = ring_->enter(1, now_ns_, deadline);
-  UBLKD_CHECK(rc == 0);
+  // A batch commit ends while it is submitted: its own CQE is none to turn for.
+  const std::uint32_t wait_count = polled_out_ > 0 ? 0 : 1 + commits_unseen_;
+  UBLKD_CHECK(ring_->enter(wait_count, now_ns_, deadline) == 0);
+  if (polled_out_ > 0) UBLKD_CHECK(poll_ring_->enter(0, now_ns_, deadline) == 0);
   now_ns_ = monotonic_ns();
   ++turn_;
   turns_.add(1);
 }
 
 void HwQueue::arrive() {
-  ring_->for_each_cqe([this](const io_uring_cqe& cqe) { on_cqe(cqe.user_data, cqe.res); });
+  ring_->for_each_cqe([this](const io_uring_cqe& cqe) { on_cqe(cqe); });
+  if (polled_out_ > 0)
+    polled_out_ -= poll_ring_->for_each_cqe([this](const io_uring_cqe& cqe) { on_cqe(cqe); });
   if (timers_ != nullptr) run_timers();
 }
 
-void HwQueue::on_cqe(std::uint64_t word, std::int32_t result) {
-  Request& rq = table_[ud::index(word)];
-  if (ud::upper(word) == rq.generation) [[likely]]
-    on_ublk_cqe(rq, result);
+void HwQueue::on_cqe(const io_uring_cqe& cqe) {
+  Request& rq = table_[ud::index(cqe.user_data)];
+  if (ud::upper(cqe.user_data) == rq.generation) [[likely]]
+    on_ublk_cqe(rq, cqe.res);
   else
-    on_other_cqe(word, result);
+    on_other_cqe(cqe);
 }
 
 void HwQueue::on_ublk_cqe(Request& rq, std::int32_t result) {
@@ -103,19 +125,23 @@ void HwQueue::on_ublk_cqe(Request& rq, std::int32_t result) {
     slot_ended(dq, result);
 }
 
-void HwQueue::on_other_cqe(std::uint64_t word, std::int32_t result) {
+void HwQueue::on_other_cqe(const io_uring_cqe& cqe) {
+  const std::uint64_t word = cqe.user_data;
   switch (ud::kind(word)) {
     case ud::Kind::target: {
       Request& rq = table_[ud::index(word)];
       if (rq.generation != ud::generation(word)) return;  // its device is gone
       auto* device = static_cast<DeviceState*>(rq.owner);
-      device->target->on_cqe(rq, ud::step(word), result);
+      device->target->on_cqe(rq, ud::step(word), cqe.res);
       return;
     }
     case ud::Kind::inbox:
       run_messages();
       arm_inbox();
       return;
+    case ud::Kind::batch_prep:
+    case ud::Kind::batch_fetch:
+    case ud::Kind::batch_commit: return on_batch_cqe(cqe);
     case ud::Kind::ublk:       // its device is gone
     case ud::Kind::unwatched:
       return;
@@ -174,10 +200,16 @@ void HwQueue::commit() {
     }
     rq->state = RequestState::idle;
     rq->next = nullptr;
-    commit_request(dq, *rq, result, abi::u_io_commit_and_fetch_req);
+    if (dq.batch_ != nullptr) {
+      dq.batch_->add(*rq, result);
+      commit_later(dq);
+    } else {
+      commit_request(dq, *rq, result, abi::u_io_commit_and_fetch_req);
+    }
     rq = next;
   }
   reaped_.clear();
+  commit_batches();
 }
 
 void HwQueue::commit_request(DeviceQueue& dq, Request& rq, std::int32_t result, std::uint32_t command) {
@@ -186,6 +218,7 @@ void HwQueue::commit_request(DeviceQueue& dq, Request& rq, std::int32_t result, 
   e->flags = dq.ublkc_.sqe_flags;
   e->fd = dq.ublkc_.fd;
   e->cmd_op = command;
+  e->addr = dq.first_buffer_ + raw(rq.slot);  // where zero copy registers the slot's next request
   e->user_data = std::uint64_t{rq.generation} << 32 | rq.index;
   const abi::IoCmd cmd{dq.queue_id_, raw(rq.slot), result, reinterpret_cast<std::uint64_t>(rq.data)};
   std::memcpy(e->cmd, &cmd, sizeof cmd);
@@ -218,6 +251,8 @@ void HwQueue::run_messages() {
 }
 
 Result<void> HwQueue::attach_now(DeviceQueue& dq) {
+  if (dq.spec_.geometry.polled)
+    if (auto r = make_poll_ring(); !r) return r;
   if (auto r = register_files(dq); !r) {
     drop_files(dq);
     return r;
@@ -227,20 +262,26 @@ Result<void> HwQueue::attach_now(DeviceQueue& dq) {
   do ++last_generation_;
   while (last_generation_ == 0);
   dq.generation_ = last_generation_;
+  if (dq.batch_ != nullptr)
+    if (auto r = dq.batch_->start(*ring_, dq.generation_); !r) {
+      drop_buffers(dq);
+      drop_files(dq);
+      return r;
+    }
   dq.failing_ = false;
   dq.end_error_ = 0;
   dq.requests_ = {table_ + dq.first_slot_, dq.spec_.slots};
-  dq.slots_out_.set(dq.spec_.slots);
+  const bool zero_copy = dq.spec_.zero_copy;
   const std::size_t stride = dq.spec_.geometry.io_bytes_max;
   for (std::uint32_t i = 0; i < dq.spec_.slots; ++i) {
     Request* rq = new (&dq.requests_[i]) Request{};
-    rq->data = dq.memory_.data() + i * stride;
+    rq->data = zero_copy ? nullptr : dq.memory_.data() + i * stride;
     rq->slot = Slot(static_cast<std::uint16_t>(i));
     rq->index = dq.first_slot_ + i;
     rq->generation = dq.generation_;
     rq->owner = static_cast<DeviceState*>(&dq);
-    commit_request(dq, *rq, 0, abi::u_io_fetch_req);
   }
+  send_slots(dq);
   dispatcher_.add(dq);
   attached_.push_back(&dq);
   devices_.set(static_cast<std::uint32_t>(attached_.size()));
@@ -250,10 +291,18 @@ Result<void> HwQueue::attach_now(DeviceQueue& dq) {
 // The kernel gave a slot's command back for good.
 void HwQueue::slot_ended(DeviceQueue& dq, std::int32_t result) {
   if (result != abi::io_res_abort && dq.end_error_ == 0) dq.end_error_ = result;
-  UBLKD_CHECK(dq.slots_out_.get() > 0);
-  dq.slots_out_.add(-1u);
-  if (dq.slots_out_.get() > 0) return;
+  drop_slots(dq, 1);
+}
+
+void HwQueue::drop_slots(DeviceQueue& dq, std::uint32_t count) {
+  UBLKD_CHECK(dq.slots_out_.get() >= count);
+  dq.slots_out_.add(-count);
+  if (dq.slots_out_.get() == 0) device_ended(dq);
+}
+
+void HwQueue::device_ended(DeviceQueue& dq) {
   dispatcher_.remove(dq);
+  if (dq.batch_ != nullptr) dq.batch_->stop(*ring_);
   drop_files(dq);
   drop_buffers(dq);
   for (Request& rq : dq.requests_) rq.generation = 0;

@@ -18,10 +18,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "abi/user_data.h"
 #include "base/fd.h"
 #include "mq/dispatcher.h"
 #include "queue/device_queue.h"
@@ -31,7 +33,7 @@
 namespace ublkd {
 
 // Slots whose first page is registered with the ring, and so pinned: 16 MiB for a hardware queue at most.
-inline constexpr std::uint32_t registered_slots_max = 4096;
+inline constexpr std::uint32_t pinned_slots_max = 4096;
 
 // Where the tables of a queue come from: bytes, and what for. Error no_memory when there is none.
 using MapMemory = std::function<Result<Mapping>(std::size_t, const std::string&)>;
@@ -44,6 +46,7 @@ struct HwQueueSpec {
   std::uint32_t files_max = 0;           // registered file slots; 0: plain descriptors
   bool register_ublkc = false;           // only where slots are released one by one
   bool register_buffers = false;         // the same
+  EntrySize entry_size = EntrySize::small;
   std::vector<std::uint32_t> cpus;       // pinned to these; empty: anywhere
   ShareParams share;
   SetShare* set_share = nullptr;         // scope set: whose tags are taken; outlives the queue
@@ -65,6 +68,11 @@ class HwQueue final : public QueueWaker {
 
   // Runs f on the queue's thread, between two turns.
   void post(std::function<void()> f);
+
+  // A range of the ring's table of registered buffers, one for each of so many slots; nothing when there is none left,
+  // or the kernel registers none. put_buffers gives it back, after the device has ended.
+  [[nodiscard]] std::optional<std::uint32_t> take_buffers(std::uint32_t slots);
+  void put_buffers(std::uint32_t first) { buffer_ranges_.put(first); }
 
   // Reserves table ranges for dq; error limit names what is full. Given back by release_slots.
   [[nodiscard]] Result<void> reserve(DeviceQueue& dq);
@@ -105,16 +113,33 @@ class HwQueue final : public QueueWaker {
 
   void thread_main(std::function<void(Result<void>)> ready);
   Result<void> set_up();
+  [[nodiscard]] Ring& ring_of(const DeviceQueue& dq) {
+    if (!dq.spec_.geometry.polled) return *ring_;
+    ++polled_out_;
+    return *poll_ring_;
+  }
+  Result<void> make_poll_ring();
   void wait();
   void arrive();
   void dispatch();
   void commit();
 
-  void on_cqe(std::uint64_t ud, std::int32_t result);
+  void on_cqe(const io_uring_cqe& cqe);
   void on_ublk_cqe(Request& rq, std::int32_t result);
-  void on_other_cqe(std::uint64_t ud, std::int32_t result);
+  void on_other_cqe(const io_uring_cqe& cqe);
+  void on_batch_cqe(const io_uring_cqe& cqe);
+  void on_batch_fetch(DeviceQueue& dq, const io_uring_cqe& cqe);
+  void on_batch_commit(DeviceQueue& dq, std::int32_t result);
   void arrive_request(DeviceQueue& dq, Request& rq);
   void slot_ended(DeviceQueue& dq, std::int32_t result);
+  void drop_slots(DeviceQueue& dq, std::uint32_t count);
+  void device_ended(DeviceQueue& dq);
+  void send_slots(DeviceQueue& dq);
+  void commit_later(DeviceQueue& dq);
+  void commit_batches();
+  void send_fetch(DeviceQueue& dq);
+  static void name_ublkc(io_uring_sqe& e, const DeviceQueue& dq);
+  io_uring_sqe& batch_sqe(const DeviceQueue& dq, user_data::Kind kind);
   void commit_request(DeviceQueue& dq, Request& rq, std::int32_t result, std::uint32_t command);
   void run_timers();
   void arm_inbox();
@@ -122,7 +147,7 @@ class HwQueue final : public QueueWaker {
   Result<void> attach_now(DeviceQueue& dq);
   Result<void> register_files(DeviceQueue& dq);
   void drop_files(DeviceQueue& dq);
-  void reserve_buffers(DeviceQueue& dq);
+  void reserve_pinned(DeviceQueue& dq);
   void register_buffers(DeviceQueue& dq);
   void drop_buffers(DeviceQueue& dq);
   [[nodiscard]] bool is_attached(const DeviceQueue& dq) const;
@@ -131,6 +156,8 @@ class HwQueue final : public QueueWaker {
 
   HwQueueSpec spec_;
   std::unique_ptr<Ring> ring_;
+  std::unique_ptr<Ring> poll_ring_;  // made for the first device that wants it
+  std::uint32_t polled_out_ = 0;     // its commands that have not completed
   Dispatcher dispatcher_;
   Request* table_ = nullptr;  // slots_total_max requests
   std::uint64_t now_ns_ = 0;
@@ -138,6 +165,8 @@ class HwQueue final : public QueueWaker {
   RequestList done_;    // completed, tag not yet put
   RequestList reaped_;  // completed, tag put, to be committed
   DeviceQueue* timers_ = nullptr;
+  DeviceQueue* committing_ = nullptr;  // with results of this turn for a batch command
+  std::uint32_t commits_unseen_ = 0;   // batch commits whose CQE was not seen: it comes with their submission
   Gauge free_now_, waiting_now_;
   Counter turns_;
 
@@ -155,6 +184,7 @@ class HwQueue final : public QueueWaker {
   RangeAllocator slot_ranges_;  // control thread
   RangeAllocator file_ranges_;  // control thread
   RangeAllocator buffer_ranges_;  // control thread
+  std::uint32_t pinned_slots_ = 0;  // control thread
   std::thread thread_;
 };
 

@@ -18,7 +18,7 @@ HwQueue::HwQueue(const HwQueueSpec& spec)
       dispatcher_(spec.set_share == nullptr ? Dispatcher(spec.depth) : Dispatcher(*spec.set_share, spec.index)),
       slot_ranges_(spec.slots_total_max),
       file_ranges_(spec.files_max),
-      buffer_ranges_(spec.register_buffers ? std::min(spec.slots_total_max, registered_slots_max) : 0) {
+      buffer_ranges_(spec.register_buffers ? std::min(spec.slots_total_max, ring_buffers_max) : 0) {
   free_now_.set(spec.depth);
   expired_marks_.resize(spec.depth);
   dispatcher_.configure(spec.share);
@@ -85,14 +85,20 @@ Result<void> HwQueue::reserve(DeviceQueue& dq) {
   dq.first_slot_ = *slot;
   dq.file_slots_ = file ? files : 0;  // a full table: plain descriptors serve
   dq.first_file_slot_ = file.value_or(0);
-  reserve_buffers(dq);
+  reserve_pinned(dq);
   return {};
+}
+
+std::optional<std::uint32_t> HwQueue::take_buffers(std::uint32_t slots) {
+  if (buffer_ranges_.size() == 0) return std::nullopt;
+  return buffer_ranges_.take(slots);
 }
 
 void HwQueue::release(DeviceQueue& dq) {
   slot_ranges_.put(dq.first_slot_);
   if (dq.file_slots_ > 0) file_ranges_.put(dq.first_file_slot_);
-  if (dq.buffer_slots_ > 0) buffer_ranges_.put(dq.first_buffer_);
+  if (dq.pinned_slots_ > 0) put_buffers(dq.first_buffer_);
+  pinned_slots_ -= dq.pinned_slots_;
 }
 
 void HwQueue::attach(DeviceQueue& dq, std::function<void(Result<void>)> done,

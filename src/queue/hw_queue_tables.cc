@@ -27,7 +27,7 @@ Result<void> HwQueue::register_files(DeviceQueue& dq) {
     ref = {static_cast<std::int32_t>(slot++), IOSQE_FIXED_FILE};
     return {};
   };
-  for (std::size_t i = 0; i < dq.spec_.backing_fds.size(); ++i)
+  for (std::size_t i = 0; i < dq.spec_.backing_fds.size() && !dq.spec_.geometry.polled; ++i)  // the other ring's
     if (auto r = use_slot(dq.files_[i]); !r) return r;
   if (spec_.register_ublkc)
     if (auto r = use_slot(dq.ublkc_); !r) return r;
@@ -41,24 +41,30 @@ void HwQueue::drop_files(DeviceQueue& dq) {
 }
 
 // Touches the pages here, so that the queue's thread does not wait for them.
-void HwQueue::reserve_buffers(DeviceQueue& dq) {
-  dq.buffer_slots_ = 0;
-  if (!dq.spec_.geometry.pins_data || buffer_ranges_.size() == 0) return;
-  const auto first = buffer_ranges_.take(dq.spec_.slots);
-  if (!first) return;  // a full table: plain addresses serve
+void HwQueue::reserve_pinned(DeviceQueue& dq) {
+  dq.pinned_slots_ = 0;
+  if (dq.spec_.zero_copy || dq.spec_.geometry.polled || !dq.spec_.geometry.pins_data) return;
+  if (dq.spec_.slots > pinned_slots_max - pinned_slots_) return;  // plain addresses serve
+  const auto first = take_buffers(dq.spec_.slots);
+  if (!first) return;
   dq.first_buffer_ = *first;
-  dq.buffer_slots_ = dq.spec_.slots;
+  dq.pinned_slots_ = dq.spec_.slots;
+  pinned_slots_ += dq.spec_.slots;
   volatile std::byte* memory = dq.memory_.data();
   for (std::size_t at = 0; at < dq.memory_.size(); at += dq.spec_.geometry.io_bytes_max) memory[at] = std::byte{0};
 }
 
 void HwQueue::register_buffers(DeviceQueue& dq) {
+  if (dq.spec_.zero_copy) {  // the kernel registers each request's pages before it hands the request over
+    dq.registered_bytes_ = ~std::uint32_t{0};
+    return;
+  }
   dq.registered_bytes_ = 0;
-  if (dq.buffer_slots_ == 0 || !ring_->has_buffers()) return;
+  if (dq.pinned_slots_ == 0 || !ring_->has_buffers()) return;
   std::array<iovec, buffers_at_once> pages;
-  for (std::uint32_t slot = 0; slot < dq.buffer_slots_;) {
+  for (std::uint32_t slot = 0; slot < dq.pinned_slots_;) {
     std::uint32_t n = 0;
-    for (; n < pages.size() && slot + n < dq.buffer_slots_; ++n)
+    for (; n < pages.size() && slot + n < dq.pinned_slots_; ++n)
       pages[n] = {dq.memory_.data() + std::size_t{slot + n} * dq.spec_.geometry.io_bytes_max, page_bytes};
     if (auto r = ring_->set_buffers(dq.first_buffer_ + slot, {pages.data(), n}); !r) {
       log_notice("{}; plain addresses serve", r.error().text());
@@ -74,8 +80,8 @@ void HwQueue::drop_buffers(DeviceQueue& dq) {
   dq.registered_bytes_ = 0;
   if (!ring_->has_buffers()) return;
   static constexpr std::array<iovec, buffers_at_once> none{};
-  for (std::uint32_t slot = 0; slot < dq.buffer_slots_; slot += buffers_at_once) {
-    const std::size_t n = std::min<std::size_t>(buffers_at_once, dq.buffer_slots_ - slot);
+  for (std::uint32_t slot = 0; slot < dq.pinned_slots_; slot += buffers_at_once) {
+    const std::size_t n = std::min<std::size_t>(buffers_at_once, dq.pinned_slots_ - slot);
     if (auto r = ring_->set_buffers(dq.first_buffer_ + slot, {none.data(), n}); !r) log_error("{}", r.error().text());
   }
 }

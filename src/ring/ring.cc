@@ -58,6 +58,7 @@ Result<Ring> Ring::make(const RingSpec& spec) {
   for (const SetupFlag& f : wanted_flags) flags |= f.bit;
   if (spec.entry_size != EntrySize::small) flags |= IORING_SETUP_SQE128;
   if (spec.entry_size == EntrySize::big) flags |= IORING_SETUP_CQE32;
+  if (spec.polled) flags |= IORING_SETUP_IOPOLL;
   std::size_t keep = wanted_flags.size();
   Ring r;
   for (;;) {
@@ -162,12 +163,23 @@ Result<void> Ring::set_buffers(std::uint32_t first, std::span<const iovec> buffe
   return fail_errno(rc < 0 ? -rc : EIO, "register buffers in io_uring slots from", std::to_string(first));
 }
 
+Result<void> Ring::provide_buffers(io_uring_buf_ring* buffers, std::uint32_t count, std::uint16_t group) {
+  io_uring_buf_reg reg{};
+  reg.ring_addr = reinterpret_cast<std::uint64_t>(buffers);
+  reg.ring_entries = count;
+  reg.bgid = group;
+  const int rc = io_uring_register_buf_ring(&ring_, &reg, 0);
+  if (rc == 0) return {};
+  return fail_errno(-rc, "provide buffers to io_uring as group", std::to_string(group));
+}
+
 std::string Ring::setup_flag_names() const {
   std::string s;
   for (const SetupFlag& f : wanted_flags)
     if ((ring_.flags & f.bit) != 0) s += (s.empty() ? "" : "|") + std::string(f.name);
   if (sqe_shift_ != 0) s += "|SQE128";
   if (cqe_shift_ != 0) s += "|CQE32";
+  if ((ring_.flags & IORING_SETUP_IOPOLL) != 0) s += "|IOPOLL";
   return s;
 }
 

@@ -29,10 +29,12 @@ struct RingSpec {
   std::uint32_t files = 0;         // slots of the registered file table; 0: none
   std::uint32_t buffers = 0;       // slots of the registered buffer table, at most 16384; 0: none
   EntrySize entry_size = EntrySize::small;
+  bool polled = false;  // completions are looked for by enter(0), not announced by interrupts
 };
 
 inline constexpr std::uint32_t ring_sq_entries_max = 32768;  // kernel: IORING_MAX_ENTRIES
 inline constexpr std::uint32_t ring_cq_entries_max = 65536;
+inline constexpr std::uint32_t ring_buffers_max = 16384;  // kernel: IORING_MAX_REG_BUFFERS
 
 class Ring {
  public:
@@ -87,6 +89,10 @@ class Ring {
   // pins the pages until then. After an error some of the slots may be set.
   [[nodiscard]] Result<void> set_buffers(std::uint32_t first, std::span<const iovec> buffers);
   [[nodiscard]] bool has_buffers() const { return buffers_ > 0; }
+
+  // Gives the kernel a ring of so many buffers (a power of two; on a page) to choose from, as this group.
+  [[nodiscard]] Result<void> provide_buffers(io_uring_buf_ring* buffers, std::uint32_t count, std::uint16_t group);
+  void withdraw_buffers(std::uint16_t group) { (void)io_uring_unregister_buf_ring(&ring_, group); }
 
   [[nodiscard]] std::uint32_t cq_overflows() const { return *ring_.cq.koverflow; }
   [[nodiscard]] std::uint32_t setup_flags() const { return ring_.flags; }

@@ -187,7 +187,7 @@ Result<void> set_geometry(Backing& backing, const GeometryInput& in) {
   g.read_only = in.context.read_only;
   g.volatile_cache = g.fua = !in.context.read_only;
   g.sqes_per_request = 1;
-  g.pins_data = pins_data(backing);
+  g.pins_data = g.zero_copy = pins_data(backing);
   set_hints(backing, in.st);
   return {};
 }

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 from pathlib import Path
 
 from machine import run, wait_until
@@ -17,21 +18,33 @@ END_TIMEOUT_S = 20
 def words_of(path, **options):
     """fio's command line: keys are fio's options; True alone is a flag. Direct 4 KiB libaio unless told otherwise."""
     chosen = {"name": "job", "filename": path, "ioengine": "libaio", "direct": 1, "bs": "4k", "thread": True, **options}
-    return ["fio", "--output-format=json",
-            *(f"--{key}" if value is True else f"--{key}={value}" for key, value in chosen.items())]
+    return ["fio", *(f"--{key}" if value is True else f"--{key}={value}" for key, value in chosen.items())]
 
 
-def result_of(text):
-    """fio's JSON; warnings may stand before it."""
-    return json.loads(text[text.index("{"):])["jobs"][0]
+class Report:
+    """Where a fio leaves its JSON: a file, because it loses part of a long one when its pipe is full."""
+
+    def __init__(self):
+        handle, self.path = tempfile.mkstemp(prefix="fio-", suffix=".json")
+        os.close(handle)
+        self.words = ["--output-format=json", f"--output={self.path}"]
+
+    def text(self):
+        return Path(self.path).read_text(encoding="utf-8")
+
+    def jobs(self):
+        """fio's jobs; warnings may stand before the JSON."""
+        text = self.text()
+        return json.loads(text[text.index("{"):])["jobs"]
 
 
 def fio(path, timeout_s=60, check=True, **options):
     """One run. Returns the job object of fio's JSON; a failure of fio fails the test unless check=False, which
     returns {"error": ...} with fio's words in "text"."""
-    done = run(*words_of(path, **options), check=False, timeout_s=timeout_s)
-    assert not check or done.returncode == 0, f"fio: status {done.returncode}\n{done.stdout}{done.stderr}"
-    job = result_of(done.stdout)
+    report = Report()
+    done = run(*words_of(path, **options), *report.words, check=False, timeout_s=timeout_s)
+    assert not check or done.returncode == 0, f"fio: status {done.returncode}\n{report.text()}{done.stderr}"
+    job = report.jobs()[0]
     job["text"] = done.stderr
     return job
 
@@ -63,14 +76,16 @@ class Guard:
         self.words = words_of(path, **{
             "rw": "randwrite", "verify": "crc32c", "verify_fatal": 1, "verify_backlog": 16, "iodepth": 4, "size": "4m",
             "rate_iops": "200,200", "time_based": True, "runtime": 600, **options})
+        self.report = Report()
         self.process = None
         self.job = None
 
     def __enter__(self):
         name = Path(self.path).name
         before = done_requests(name)
-        self.process = subprocess.Popen(self.words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, text=True, start_new_session=True)
+        self.process = subprocess.Popen([*self.words, *self.report.words], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                        start_new_session=True)
         try:
             wait_until(lambda: self.process.poll() is not None or done_requests(name) > before + 8, RUNNING_TIMEOUT_S,
                        what="fio of the guard runs")
@@ -95,8 +110,9 @@ class Guard:
         _, out, err = self.end()
         if kind is not None:
             return
+        out += self.report.text()
         assert not early, f"fio of the guard on {self.path} ended by itself:\n{out}{err}"
-        self.job = result_of(out)
+        self.job = self.report.jobs()[0]
         assert self.job["error"] == 0, f"the guard on {self.path} saw an error:\n{out}{err}"
         assert self.job["write"]["total_ios"] > 0, f"the guard on {self.path} wrote nothing"
         assert worst_s(self.job) <= self.stall_max_s, f"the guard on {self.path} stalled for {worst_s(self.job):.1f} s"

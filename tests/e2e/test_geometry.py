@@ -183,7 +183,8 @@ def test_queues_beyond_the_cpus_are_told(daemon):
 def test_A78_what_is_in_force_is_told(daemon, tmp_path):
     d = daemon({"devices": [file_device("a", tmp_path / "a.img", size="8MiB", create="sparse", depth=17, queues=2)]})
     told = d.ctl_json("list", "-n", str(d.device("a")["id"]))["devices"][0]
-    assert (told["queues"], told["queues_asked"], told["depth"], told["buffer_mode"]) == (2, 2, 17, "copy")
+    assert (told["queues"], told["queues_asked"], told["depth"]) == (2, 2, 17)
+    assert told["buffer_mode"] in ("zero_copy", "copy")
     assert told["facts"]["io"] in ("direct", "buffered")
 
 

@@ -1,7 +1,6 @@
 """Sharing of tags as the user sees it: `ublkctl tags`, `ublkctl tune`, timeouts, and fairness on real devices."""
 
 import errno
-import json
 import os
 import signal
 import subprocess
@@ -10,7 +9,7 @@ import time
 import pytest
 
 from disk import Disk
-from load import END_TIMEOUT_S, RUNNING_TIMEOUT_S
+from load import END_TIMEOUT_S, RUNNING_TIMEOUT_S, Report
 from machine import wait_until
 from ublkd import UBLKCTL, ApiError, file_device, null_device
 
@@ -32,7 +31,8 @@ class Load:
     def __init__(self, d, common=None, **devices):
         options = {"ioengine": "libaio", "direct": 1, "bs": "4k", "rw": "randread", "time_based": None, "runtime": 600,
                    "thread": None, **(common or {})}
-        self.words = ["fio", "--output-format=json"]
+        self.report = Report()
+        self.words = ["fio", *self.report.words]
         for name, own in devices.items():
             one = {"name": name, "filename": d.path(name), **options, **own}
             self.words += [f"--{key}" if value is None else f"--{key}={value}" for key, value in one.items()]
@@ -69,7 +69,7 @@ class Load:
         out, err = self.end()
         if kind is None:
             assert not early, f"fio ended by itself:\n{out}{err}"
-            self.jobs = json.loads(out[out.index("{"):])["jobs"]
+            self.jobs = self.report.jobs()
             assert all(job["error"] == 0 for job in self.jobs), f"{out}{err}"
 
 

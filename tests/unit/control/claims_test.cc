@@ -40,5 +40,23 @@ TEST(Claims, AReleasedClaimIsFree) {
   EXPECT_TRUE(claims.claim(whole(7, true), "b", "/x").has_value());
 }
 
+TEST(Claims, WhatDevicesShareIsMadeOnceAndGoesWithTheLast) {
+  Claims claims;
+  int made = 0;
+  const BackingClaims::Make make = [&]() -> Result<std::shared_ptr<void>> { return std::make_shared<int>(++made); };
+  auto first = claims.share("drive", make);
+  auto second = claims.share("drive", make);
+  EXPECT_EQ(*first, *second);
+  EXPECT_EQ(made, 1);
+  first = second = std::shared_ptr<void>();
+  auto third = claims.share("drive", make);
+  EXPECT_EQ(made, 2);
+  const BackingClaims::Make busy = []() -> Result<std::shared_ptr<void>> {
+    return fail(ErrorKind::busy, "open", "/x", "");
+  };
+  EXPECT_FALSE(claims.share("other", busy).has_value());
+  EXPECT_TRUE(claims.share("other", make).has_value()) << "a failure is not kept";
+}
+
 }  // namespace
 }  // namespace ublkd

@@ -60,5 +60,21 @@ TEST(Params, AnOddOptimalSizeIsRoundedDownToAShift) {
   EXPECT_EQ(params_of(g).basic.io_opt_shift, 20);
 }
 
+TEST(Params, TheLayoutOfMemoryIsPassedOn) {
+  Geometry g = disk();
+  g.segments_max = 129;
+  g.segment_bytes_max = 1 << 16;
+  g.segment_boundary_mask = 0xffff;
+  abi::Params p = params_of(g);
+  EXPECT_EQ(p.types & abi::param_segment, abi::param_segment);
+  EXPECT_EQ(p.seg.max_segments, 129);
+  EXPECT_EQ(p.seg.max_segment_size, 1u << 16);
+  EXPECT_EQ(p.seg.seg_boundary_mask, 0xffffu);
+  g.virt_boundary_mask = 4095;
+  p = params_of(g);
+  EXPECT_EQ(p.basic.virt_boundary_mask, 4095u);
+  EXPECT_EQ(p.seg.max_segment_size, 0xffffffffu) << "the kernel refuses both";
+}
+
 }  // namespace
 }  // namespace ublkd

@@ -2,38 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <boost/asio/detached.hpp>
-#include <functional>
+#include "tests/unit/control/build_set.h"
 
 namespace ublkd {
 namespace {
-
-struct Built {
-  Result<std::unique_ptr<TagSet>> set;
-  std::uint64_t other_work = 0;  // turns of the control loop between begin and end
-};
-
-// Builds on a control loop on which other work runs all the time.
-Built build(TagSetConfig config, MapMemory map_memory) {
-  asio::io_context io;
-  Built built;
-  bool done = false;
-  std::function<void()> other = [&] {
-    if (done) return;
-    ++built.other_work;
-    asio::post(io, other);
-  };
-  asio::post(io, other);
-  asio::co_spawn(
-      io,
-      [&]() -> Task<void> {
-        built.set = co_await TagSet::build(io, config, {.map_memory = map_memory});
-        done = true;
-      },
-      boost::asio::detached);
-  io.run();
-  return built;
-}
 
 // Memory for tables up to `bytes` each, and `count` in all that live at once or not.
 MapMemory tables_up_to(std::size_t bytes_max, std::uint32_t& calls) {
@@ -56,14 +28,14 @@ TagSetConfig config(std::uint32_t queues, std::uint32_t depth) {
 // DESIGN: building a set yields (linux-block: soft lockups while blk_mq_alloc_tag_set built many deep queues).
 TEST(TagSetBuild, LetsOtherWorkRunBetweenTwoQueues) {
   std::uint32_t calls = 0;
-  const Built built = build(config(8, 1), tables_up_to(~std::size_t{0}, calls));
+  const Built built = build_set(config(8, 1), {.map_memory = tables_up_to(~std::size_t{0}, calls)});
   ASSERT_TRUE(built.set.has_value());
   EXPECT_GE(built.other_work, 8u) << "also at depth 1: there is no depth below which it does not yield";
 }
 
 TEST(TagSetBuild, HalvesTheDepthUntilTheMemoryIsEnough) {
   std::uint32_t calls = 0;
-  const Built built = build(config(3, 64), tables_up_to(2 * 16 * sizeof(Request), calls));
+  const Built built = build_set(config(3, 64), {.map_memory = tables_up_to(2 * 16 * sizeof(Request), calls)});
   ASSERT_TRUE(built.set.has_value()) << built.set.error().text();
   const TagSet& set = **built.set;
   EXPECT_EQ(set.config().depth, 16u);
@@ -81,7 +53,7 @@ TEST(TagSetBuild, ALateFailureRebuildsAllQueues) {
     if (++calls == 4) return fail_errno(ENOMEM, "map memory", what);
     return Mapping::populated(bytes, what);
   };
-  const Built built = build(config(4, 32), fourth_fails);
+  const Built built = build_set(config(4, 32), {.map_memory = fourth_fails});
   ASSERT_TRUE(built.set.has_value());
   EXPECT_EQ((*built.set)->config().depth, 16u);
   EXPECT_EQ((*built.set)->hw_queues().size(), 4u);
@@ -91,7 +63,7 @@ TEST(TagSetBuild, ALateFailureRebuildsAllQueues) {
 
 TEST(TagSetBuild, WithoutMemoryForOneTagItFails) {
   std::uint32_t calls = 0;
-  const Built built = build(config(2, 8), tables_up_to(0, calls));
+  const Built built = build_set(config(2, 8), {.map_memory = tables_up_to(0, calls)});
   ASSERT_FALSE(built.set.has_value());
   EXPECT_EQ(built.set.error().kind, ErrorKind::no_memory);
   EXPECT_EQ(calls, 4u) << "8, 4, 2, 1";
@@ -103,7 +75,7 @@ TEST(TagSetBuild, OtherErrorsAreNotAnsweredWithLessDepth) {
     ++calls;
     return fail_errno(EPERM, "map memory", what);
   };
-  const Built built = build(config(2, 8), refused);
+  const Built built = build_set(config(2, 8), {.map_memory = refused});
   ASSERT_FALSE(built.set.has_value());
   EXPECT_EQ(built.set.error().kind, ErrorKind::permission);
   EXPECT_EQ(calls, 1u);
@@ -113,7 +85,7 @@ TEST(TagSetBuild, ScopeSetGivesAllQueuesOnePool) {
   TagSetConfig c = config(3, 8);
   c.scope = TagScope::set;
   std::uint32_t calls = 0;
-  const Built built = build(c, tables_up_to(~std::size_t{0}, calls));
+  const Built built = build_set(c, {.map_memory = tables_up_to(~std::size_t{0}, calls)});
   ASSERT_TRUE(built.set.has_value());
   TagSet& set = **built.set;
   const std::uint32_t first = set.join(1), second = set.join(2);

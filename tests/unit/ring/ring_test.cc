@@ -5,6 +5,7 @@
 #include <sys/utsname.h>
 
 #include <cstdio>
+#include <cstring>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -89,6 +90,26 @@ TEST(Ring, SingleFileReleaseIsFoundByTrying) {
   int major = 0, minor = 0;
   ASSERT_EQ(std::sscanf(kernel.release, "%d.%d", &major, &minor), 2);
   EXPECT_EQ(ring_releases_single_files(), major * 1000 + minor >= 6013);
+}
+
+TEST(Ring, BigEntriesAreWholeAndInOrder) {
+  auto made = Ring::make({.sq_entries = 4, .cq_entries = 8, .entry_size = EntrySize::big});
+  ASSERT_TRUE(made.has_value()) << made.error().text();
+  Ring ring = std::move(*made);
+  std::uint64_t next = 0;
+  for (std::uint64_t i = 0; i < 64; ++i) {
+    io_uring_sqe* e = i % 2 == 0 ? ring.sqe() : ring.sqe_big();
+    if (i % 2 != 0) {
+      for (const std::uint8_t* at = reinterpret_cast<const std::uint8_t*>(e); at != reinterpret_cast<std::uint8_t*>(e + 2); ++at)
+        ASSERT_EQ(*at, 0);
+      std::memset(static_cast<void*>(e + 1), 0xff, sizeof *e);  // left for the next who gets it
+    }
+    io_uring_prep_nop(e);
+    e->user_data = i;
+    ASSERT_EQ(ring.enter(1, 0, time_never_ns), 0);
+    ring.for_each_cqe([&](const io_uring_cqe& cqe) { EXPECT_EQ(cqe.user_data, next++); });
+  }
+  EXPECT_EQ(next, 64u);
 }
 
 }  // namespace
