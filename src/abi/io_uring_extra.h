@@ -9,8 +9,8 @@
 #define BLOCK_URING_CMD_DISCARD _IO(0x12, 0)
 #endif
 
-// include/uapi/linux/io_uring.h, in sqe->rw_flags of IORING_OP_URING_CMD: buf_index names registered memory (since 6.1);
-// a CQE for each event, until one has no IORING_CQE_F_MORE (since 6.18).
+// include/uapi/linux/io_uring.h, in sqe->rw_flags of IORING_OP_URING_CMD: buf_index names registered memory (since
+// 6.1); a CQE for each event, until one has no IORING_CQE_F_MORE (since 6.18).
 #ifndef IORING_URING_CMD_FIXED
 #define IORING_URING_CMD_FIXED (1U << 0)
 #endif

@@ -27,7 +27,8 @@ Result<std::unique_ptr<ControlRing>> ControlRing::open(asio::io_context& io, con
                    : "run as root, or give the user this node and CAP_SYS_ADMIN; ublkctl doctor tells more";
     return Unexpected(std::move(e));
   }
-  auto ring = Ring::make({.sq_entries = commands_max, .cq_entries = 2 * commands_max, .entry_size = EntrySize::big_sqe});
+  auto ring = Ring::make(
+      {.sq_entries = commands_max, .cq_entries = 2 * commands_max, .entry_size = EntrySize::big_sqe});
   if (!ring) return Unexpected(ring.error());
   Fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!event.valid()) return fail_errno(errno, "eventfd", "control ring");

@@ -7,8 +7,8 @@
 //
 // The kernel reads the elements of a command when it is submitted; until its CQE they are left as they are:
 //
-//   elements_  [ ....... | committed, CQE not seen | this turn's | ...... ]   3 x slots, so that `slots` in a row are free
-//                         oldest_                   begin_     end_
+//   elements_  [ ..... | committed, CQE not seen | this turn's | ..... ]   3 x slots: so many in a row are always free
+//                       oldest_                   begin_     end_
 //
 // Thread rule: made and destroyed by the control thread; else the hardware queue's thread.
 // Invariants:

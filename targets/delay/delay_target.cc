@@ -38,6 +38,7 @@ class DelayTarget final : public Target {
 
   [[nodiscard]] Geometry geometry() const override { return inner_->geometry(); }
   [[nodiscard]] std::vector<int> backing_fds() const override { return inner_->backing_fds(); }
+  [[nodiscard]] std::uint64_t attend() override { return inner_->attend(); }
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override {
     auto facts = inner_->facts();
     for (std::size_t i = 0; i < op_count; ++i)

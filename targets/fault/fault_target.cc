@@ -75,6 +75,7 @@ class FaultTarget final : public Target {
 
   [[nodiscard]] Geometry geometry() const override { return inner_->geometry(); }
   [[nodiscard]] std::vector<int> backing_fds() const override { return inner_->backing_fds(); }
+  [[nodiscard]] std::uint64_t attend() override { return inner_->attend(); }
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override {
     auto facts = inner_->facts();
     facts.emplace_back("fault", summary_);

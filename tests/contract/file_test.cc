@@ -32,7 +32,8 @@ class FileTest : public ::testing::TestWithParam<std::string> {
     return rig ? std::move(*rig) : nullptr;
   }
   void SetUp() override {
-    if (auto port = TestPort::make({}, FileNames::descriptors, Entries::small); !port) GTEST_SKIP() << port.error().text();
+    const auto port = TestPort::make({}, FileNames::descriptors, Entries::small);
+    if (!port) GTEST_SKIP() << port.error().text();
   }
   [[nodiscard]] Spec image(std::uint64_t bytes) { return file_spec(dir.file("image", bytes), GetParam()); }
 

@@ -39,7 +39,8 @@ class BufferChoiceTest : public testing::Test {
     ASSERT_TRUE(built.set.has_value()) << built.set.error().text();
     set_ = std::move(*built.set);
   }
-  Result<BufferChoice> choose(const DeviceConfig& d, const Geometry& g = drive(), std::uint64_t features = kernel_has_it) {
+  Result<BufferChoice> choose(const DeviceConfig& d, const Geometry& g = drive(),
+                              std::uint64_t features = kernel_has_it) {
     return BufferChoice::make(d, g, *set_, features);
   }
   std::unique_ptr<TagSet> set_;

@@ -100,8 +100,8 @@ TEST(Ring, BigEntriesAreWholeAndInOrder) {
   for (std::uint64_t i = 0; i < 64; ++i) {
     io_uring_sqe* e = i % 2 == 0 ? ring.sqe() : ring.sqe_big();
     if (i % 2 != 0) {
-      for (const std::uint8_t* at = reinterpret_cast<const std::uint8_t*>(e); at != reinterpret_cast<std::uint8_t*>(e + 2); ++at)
-        ASSERT_EQ(*at, 0);
+      static constexpr io_uring_sqe zeroes[2] = {};
+      ASSERT_EQ(std::memcmp(e, zeroes, sizeof zeroes), 0);
       std::memset(static_cast<void*>(e + 1), 0xff, sizeof *e);  // left for the next who gets it
     }
     io_uring_prep_nop(e);
