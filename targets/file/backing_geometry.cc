@@ -11,9 +11,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 
 #include "base/log.h"
+#include "base/sysfs.h"
 #include "ublkd/segments.h"
 #include "ublkd/units.h"
 
@@ -25,7 +25,6 @@ constexpr std::uint32_t io_bytes_max = 1024 * 1024;
 constexpr std::uint32_t logical_block_bytes_max = page_bytes;
 constexpr std::uint32_t physical_block_bytes_max = 64 * 1024;
 constexpr std::uint32_t buffered_memory_align_bytes = 4;
-constexpr std::size_t attribute_bytes_max = 4096;
 constexpr std::uint64_t kib_bytes = 1024;
 
 DirectAlignment usable(std::uint32_t offset_bytes, std::uint32_t memory_bytes) {
@@ -195,11 +194,7 @@ Result<void> set_geometry(Backing& backing, const GeometryInput& in) {
 std::optional<std::uint64_t> queue_attribute(dev_t device, const std::string& name) {
   const std::string disk = fmt::format("/sys/dev/block/{}:{}", major(device), minor(device));
   for (const char* queue : {"/queue/", "/../queue/"}) {
-    const auto text = read_file(disk + queue + name, attribute_bytes_max);
-    if (!text) continue;
-    std::uint64_t value = 0;
-    const auto end = std::from_chars(text->data(), text->data() + text->size(), value);
-    if (end.ec == std::errc()) return value;
+    if (const auto value = sysfs_number(disk + queue + name)) return value;
   }
   return std::nullopt;
 }

@@ -1,9 +1,8 @@
 #include "tests/contract/target_cases.h"
 
-#include "targets/delay/delay_target.h"
-#include "targets/fault/fault_target.h"
-#include "targets/file/file_target.h"
-#include "targets/null/null_target.h"
+#include <cstdlib>
+
+#include "daemon/target_types.h"
 
 namespace ublkd {
 
@@ -81,9 +80,7 @@ const std::vector<TargetCase>& target_cases() {
 }
 
 std::span<const TargetType* const> test_types() {
-  static const std::array<const TargetType*, 4> types{&null_target_type(), &file_target_type(),
-                                                      &delay_target_type(), &fault_target_type()};
-  return types;
+  return target_types();
 }
 
 }  // namespace ublkd
