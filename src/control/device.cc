@@ -142,8 +142,10 @@ Task<Result<void>> Device::add_to_kernel() {
   asked.queue_depth = static_cast<std::uint16_t>(config_.depth);
   asked.max_io_buf_bytes = geometry_.io_bytes_max;
   asked.dev_id = config_.id.value_or(0xffffffff);
+  // The driver keeps the slots of new requests in a FIFO, whose least size is two: a queue of one slot it refuses.
+  const bool batch = config_.depth > 1;
   flags_asked_ = abi::f_cmd_ioctl_encode | (buffers_->zero_copy() ? abi::f_auto_buf_reg : 0) |
-                 (env_.features & abi::f_batch_io);
+                 (batch ? env_.features & abi::f_batch_io : 0);
   asked.flags = flags_asked_;
   const auto command = env_.ring->send({.name = "ADD_DEV",
                                         .op = abi::u_cmd_add_dev,

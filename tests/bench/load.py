@@ -1,4 +1,4 @@
-"""The load: fio's t/io_uring, the client that costs least. 4 KiB random reads, fixed buffers, registered files."""
+"""The load: fio's t/io_uring, the client that costs least. Random reads, fixed buffers, registered files."""
 
 import re
 import subprocess
@@ -10,9 +10,10 @@ SECONDS = 2  # the rate is told after each whole second, and not after the last
 UNITS = {"": 1, "K": 1000, "M": 1000000}
 
 
-def line(binary, device, depth, batch, *more):
-    return [binary, f"-d{depth}", f"-s{batch}", f"-c{batch}", "-b4096", "-B1", "-F1", "-p0", "-n1", "-R1",
-            f"-r{SECONDS}", *more, device]
+def line(binary, device, depth, batch, *more, block_bytes=4096):
+    passthrough = ("-u1", "-O0") if "/ng" in device else ()
+    return [binary, f"-d{depth}", f"-s{batch}", f"-c{batch}", f"-b{block_bytes}", "-B1", "-F1", "-p0", "-n1", "-R1",
+            f"-r{SECONDS}", *passthrough, *more, device]
 
 
 def run(words):
@@ -25,13 +26,13 @@ def run(words):
     return float(number) * UNITS[unit], done.stdout
 
 
-def iops(binary, device, depth=128, batch=32):
-    return run(line(binary, device, depth, batch))[0]
+def iops(binary, device, row, batch=32):
+    return run(line(binary, device, row.depth, batch, block_bytes=row.block_bytes))[0]
 
 
-def p50_us(binary, device, tsc_hz):
+def p50_us(binary, device, row, tsc_hz):
     """Half of the single requests take less, in microseconds of the guest."""
-    output = run(line(binary, device, 1, 1, "-t1", f"-T{tsc_hz}"))[1]
+    output = run(line(binary, device, 1, 1, "-t1", f"-T{tsc_hz}", block_bytes=row.block_bytes))[1]
     unit = re.search(r"percentiles \((\w+)\)", output)
     value = re.search(r" 50\.0000th=\[\s*(\d+)\]", output)
     if not unit or not value:

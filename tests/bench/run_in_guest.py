@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "vm"))
 
 import content  # noqa: E402
 import load  # noqa: E402
+import probes  # noqa: E402
 import rows  # noqa: E402
 import servers  # noqa: E402
 from progress import Failure, main_guard  # noqa: E402
@@ -34,7 +35,8 @@ class Bench:
         self.rows = chosen
         self.places = places
         self.running = {}
-        self.results = {row.name: {"iops": [], "p50_us": None, "facts": {}, "error": ""} for row in chosen}
+        self.results = {row.name: {"iops": [], "punts": [], "bounces": [], "p50_us": None, "facts": {}, "error": ""}
+                        for row in chosen}
 
     def fail(self, row, error):
         self.results[row.name]["error"] = str(error)
@@ -55,21 +57,28 @@ class Bench:
             content.check(twin.device, zeroes=False)
 
     def start(self, row):
-        if row.backing == "null_blk":
+        forgets = row.backing in ("null_blk", "nvme", "drive")
+        if forgets and row.server != "passthrough":
             self.check_twin(row)
         running = servers.Running(row, kept=False, places=self.places)
         self.running[row.name] = running
-        if row.backing != "null_blk":
+        if not forgets:
             content.check(running.device, zeroes=row.backing == "zeroes")
         self.results[row.name]["facts"] = running.server.facts()
 
     def measure_iops(self, row):
-        value = load.iops(self.places["io_uring"], self.running[row.name].device)
-        self.results[row.name]["iops"].append(value)
-        say(f"{row.title}: {value:,.0f} IOPS")
+        result = self.results[row.name]
+        with probes.Probes() as counted:
+            value = load.iops(self.places["io_uring"], self.running[row.name].device, row)
+            counts = counted.counts()
+        result["iops"].append(value)
+        result["punts"].append(counts[probes.PUNTS])
+        result["bounces"].append(counts[probes.BOUNCES])
+        say(f"{row.title}: {value:,.0f} IOPS, {counts[probes.PUNTS]} punts, {counts[probes.BOUNCES]} bounces")
 
     def measure_p50(self, row, tsc_hz):
-        self.results[row.name]["p50_us"] = load.p50_us(self.places["io_uring"], self.running[row.name].device, tsc_hz)
+        self.results[row.name]["p50_us"] = load.p50_us(self.places["io_uring"], self.running[row.name].device, row,
+                                                         tsc_hz)
 
     def good(self):
         return [row for row in self.rows if not self.results[row.name]["error"]]

@@ -9,6 +9,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+import nvmet
 import process
 from paths import BUILD
 from progress import Failure
@@ -65,11 +66,11 @@ def use_no_scheduler(device):
 class NullBlk:
     """A null_blk device of its own. Kept: one that keeps what is written, for content checks."""
 
-    def __init__(self, kept):
+    def __init__(self, kept, blocksize=512):
         self.folder = NULLB / f"bench{next(numbers)}"
         self.folder.mkdir()
         values = {"size": FILE_BYTES >> 20 if kept else NULL_BYTES >> 20, "memory_backed": int(kept), "irqmode": 0,
-                  "queue_mode": 2, "submit_queues": 1, "hw_queue_depth": DEPTH, "blocksize": 512, "power": 1}
+                  "queue_mode": 2, "submit_queues": 1, "hw_queue_depth": DEPTH, "blocksize": blocksize, "power": 1}
         for name, value in values.items():
             (self.folder / name).write_text(str(value), encoding="ascii")
         self.path = f"/dev/{self.folder.name}"
@@ -79,6 +80,44 @@ class NullBlk:
     def stop(self):
         (self.folder / "power").write_text("0", encoding="ascii")
         self.folder.rmdir()
+
+
+class NvmeLoop:
+    """A drive of this kernel's own over a null_blk, one queue; its passthrough node is .generic."""
+
+    def __init__(self, kept):
+        self.disk = NullBlk(kept, blocksize=4096)
+        try:
+            self.drive = nvmet.Drive(self.disk.path, queues=1)
+        except BaseException:
+            self.disk.stop()
+            raise
+        self.path, self.generic = self.drive.block[0], self.drive.generic[0]
+
+    def stop(self):
+        self.drive.close()
+        self.disk.stop()
+
+
+class QemuDrive:
+    """The guest's drive over nothing, which all its rows share."""
+    SERIAL = "bench"
+
+    def __init__(self):
+        call("modprobe", "nvme")
+        wait_for(lambda: self.nodes() is not None, f"the drive with serial number {self.SERIAL}")
+        self.path, self.generic = self.nodes()
+
+    def nodes(self):
+        """Of its namespace; None while the driver is not ready."""
+        for serial in Path("/sys/class/nvme").glob("*/serial"):
+            if serial.read_text(encoding="ascii").strip() == self.SERIAL:
+                for block in serial.parent.glob("nvme*n1"):
+                    return f"/dev/{block.name}", f"/dev/ng{block.name[4:]}"
+        return None
+
+    def stop(self):
+        pass
 
 
 class TmpfsFile:
@@ -102,7 +141,8 @@ class Zeroes:
 
 
 def make_backing(kind, kept):
-    return {"null_blk": lambda: NullBlk(kept), "tmpfs": TmpfsFile, "zeroes": Zeroes}[kind]()
+    return {"null_blk": lambda: NullBlk(kept), "nvme": lambda: NvmeLoop(kept),
+            "drive": lambda: NvmeLoop(kept) if kept else QemuDrive(), "tmpfs": TmpfsFile, "zeroes": Zeroes}[kind]()
 
 
 class Bare:
@@ -116,6 +156,14 @@ class Bare:
 
     def stop(self):
         pass
+
+
+class Passthrough(Bare):
+    """The drive's generic node, for a load that speaks NVMe."""
+
+    def __init__(self, row, backing, places):
+        super().__init__(row, backing, places)
+        self.device = backing.generic
 
 
 class Loop:
@@ -207,7 +255,9 @@ class Ublkd(Daemon):
     """ublkd with one device, one queue, a tag set of its own."""
 
     def __init__(self, row, backing, places):
-        target = {"type": "file", "path": backing.path} if backing.path else {"type": "null", "size": NULL_BYTES}
+        target = {"null_blk": {"type": "file", "path": backing.path}, "tmpfs": {"type": "file", "path": backing.path},
+                  "nvme": {"type": "nvme", "path": backing.path}, "drive": {"type": "nvme", "path": backing.path},
+                  "zeroes": {"type": "null", "size": NULL_BYTES}}[row.backing]
         target.update(row.options)
         device = {"name": "bench", "queues": 1, "depth": DEPTH, "target": target, **dict(row.settings)}
         super().__init__({"devices": [device]}, places)
@@ -219,7 +269,7 @@ class Ublkd(Daemon):
         return {key: device[key] for key in keys}
 
 
-SERVERS = {"bare": Bare, "loop": Loop, "kublk": Kublk, "ublkd": Ublkd}
+SERVERS = {"bare": Bare, "passthrough": Passthrough, "loop": Loop, "kublk": Kublk, "ublkd": Ublkd}
 
 
 class Running:

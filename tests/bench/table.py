@@ -4,7 +4,7 @@ import statistics
 
 import rows
 
-HEAD = ("row", "IOPS", "instr/IO", "ratio", "limit", "", "spread", "p50 us", "buffers")
+HEAD = ("row", "IOPS", "instr/IO", "ratio", "limit", "", "spread", "p50 us", "punts", "bounces", "buffers")
 LEFT = {"row", "", "buffers"}
 
 
@@ -14,31 +14,45 @@ def median_iops(found, name):
     return statistics.median(row["iops"]) if row and row["iops"] and not row["error"] else None
 
 
-def ratio(found, row):
+def ratio(found, row, peer):
     """Cost per I/O as a multiple of the peer's."""
-    own, peer = median_iops(found, row.name), median_iops(found, row.peer)
-    return peer / own if own and peer else None
+    own, other = median_iops(found, row.name), median_iops(found, peer)
+    return other / own if own and other else None
 
 
-def verdict(found, row):
-    value = ratio(found, row)
-    if not row.ratio_max or value is None or not found["icount"]:  # limits are of instructions
+def verdict(found, value, limit):
+    if not limit or value is None or not found["icount"]:  # limits are of instructions
         return "", ""
     # Rounded as shown: what reads 1.02 is not more than 1.02.
-    return f"{row.ratio_max:.2f}x", "ok" if round(value, 3) <= row.ratio_max else "MISSED"
+    return f"{limit:.2f}x", "ok" if round(value, 3) <= limit else "MISSED"
+
+
+def total(counts):
+    """Of all rounds; nothing where none was counted."""
+    return str(sum(counts)) if any(counts) else ""
 
 
 def cells(found, row):
     figures = found["rows"][row.name]
     rate = median_iops(found, row.name)
     if rate is None:
-        return (row.title, "FAILED", "", "", "", "", "", "", "")
-    times = ratio(found, row)
+        return (row.title, "FAILED", *[""] * (len(HEAD) - 2))
+    times = ratio(found, row, row.peer)
     spread = (max(figures["iops"]) - min(figures["iops"])) / rate
     p50 = figures["p50_us"]
     return (row.title, f"{rate:,.0f}", f"{1e9 / rate:,.0f}" if found["icount"] else "-",
-            f"{times:.3f}x" if times else "", *verdict(found, row), f"{100 * spread:.2f} %",
-            f"{p50:.1f}" if p50 is not None else "", figures["facts"].get("buffer_mode", ""))
+            f"{times:.3f}x" if times else "", *verdict(found, times, row.ratio_max), f"{100 * spread:.2f} %",
+            f"{p50:.1f}" if p50 is not None else "", total(figures["punts"]), total(figures["bounces"]),
+            figures["facts"].get("buffer_mode", ""))
+
+
+def second_limits(found, shown):
+    """What a row is held to beside its peer."""
+    for row in shown:
+        value = ratio(found, row, row.second[0]) if row.second else None
+        if value is not None:
+            limit, word = verdict(found, value, row.second[1])
+            yield f"{row.title}: {value:.3f}x of {row.second[0]} {f'(limit {limit}) {word}' if limit else ''}".rstrip()
 
 
 def aligned(lines):
@@ -54,8 +68,9 @@ def notes(found):
              "client, kernel and server" if found["icount"] else f"{found['cpus']} CPUs, times by the clock")
     yield f"kernel {found['kernel']}; {clock}"
     yield "; ".join(f"{name} {version}" for name, version in names.items())
-    yield ("4 KiB random read by t/io_uring (-s32 -c32 -B1 -F1 -p0), 1 queue, depth 128, scheduler none; "
-           f"median of {found['rounds']} round(s); p50 at depth 1")
+    yield ("4 KiB (or as told) random read by t/io_uring (-s32 -c32 -B1 -F1 -p0), 1 queue, depth 128 (128 KiB: 64), "
+           f"scheduler none; median of {found['rounds']} round(s); p50 at depth 1")
+    yield "punts: requests given to io_uring's worker threads; bounces: passthrough data copied by the kernel"
     yield "every device was first read byte by byte into dirty buffers (null_blk rows: on one that keeps its data)"
     yield f"made by: {found['command']}   {found['date']}"
 
@@ -66,4 +81,4 @@ def render(found):
     text = list(aligned(lines))
     text.insert(1, "-" * max(map(len, text)))
     failures = [f"{row.title}: {found['rows'][row.name]['error']}" for row in shown if found["rows"][row.name]["error"]]
-    return "\n".join(["", *text, "", *notes(found), *failures]) + "\n"
+    return "\n".join(["", *text, *second_limits(found, shown), "", *notes(found), *failures]) + "\n"

@@ -16,7 +16,8 @@ import pytest
 from machine import run, wait_until
 
 CONFIGFS = Path("/sys/kernel/config")
-NULL_BLK_ATTRIBUTES = ("size", "blocksize", "memory_backed", "discard", "cache_size", "fua", "max_sectors")
+NULL_BLK_ATTRIBUTES = ("size", "blocksize", "memory_backed", "discard", "cache_size", "fua", "max_sectors", "irqmode",
+                       "completion_nsec")
 
 
 @dataclass(frozen=True)

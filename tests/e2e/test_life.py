@@ -84,7 +84,7 @@ def test_A01_own_tag_set_goes_with_its_device(daemon, guarded):
             d.add(null_device("x", queues=2))
             d.remove("x")
         assert len(d.threads()) == threads
-        assert len(d.open_files()) == files
+        wait_until(lambda: len(d.open_files()) == files, what="the connection of the last call to be closed")
 
 
 class Prober(threading.Thread):

@@ -33,8 +33,25 @@ GUESTS_AT_ONCE = 2  # one guest's boot and waits leave most of two CPUs idle
 
 # The guests of an e2e suite: name, what pytest selects (-m), virtual CPUs.
 GROUPS = (("main", "not cpu4", 2), ("cpu4", "cpu4", 4))
-E2E_DRIVES = (Drive("nvme", "ublkd-nvme-512", 256 << 20), Drive("nvme", "ublkd-nvme-4k", 256 << 20, block_bytes=4096),
+E2E_DRIVES = (Drive("nvme", "ublkd-nvme-512", 256 << 20), Drive("nvme", "ublkd-nvme-4k", 8 << 30, block_bytes=4096),
               Drive("virtio", "ublkd-virtio", 256 << 20))
+# For tests of NVMe: the monitor as a port of the guest; a drive of 32 KiB a command whose image can be swapped for one
+# with faults; a drive of two namespaces; one of formats that are not served; queues for polling.
+E2E_QEMU = (
+    "-chardev socket,id=qmpd,path={job}/qmp2,server=on,wait=off -mon chardev=qmpd,mode=control "
+    "-chardev socket,id=qmpc,path={job}/qmp2 -device virtserialport,chardev=qmpc,name=qmp -D {job}/trace",
+    "-object throttle-group,id=tg -blockdev driver=file,node-name=fb,filename=FOLDER/fault.img,discard=unmap "
+    "-blockdev driver=throttle,node-name=tb,throttle-group=tg,file=fb,discard=unmap "
+    "-device nvme,id=nvf,serial=ublkd-fault,drive=tb,mdts=3,addr=0x15",
+    "-device nvme,id=nv2,serial=ublkd-two -drive file=FOLDER/two1.img,if=none,id=two1,format=raw "
+    "-drive file=FOLDER/two2.img,if=none,id=two2,format=raw "
+    "-device nvme-ns,drive=two1,bus=nv2,nsid=1 -device nvme-ns,drive=two2,bus=nv2,nsid=2",
+    "-device nvme,id=nvo,serial=ublkd-odd -drive driver=null-co,size=16M,if=none,id=odd1 "
+    "-drive driver=null-co,size=16M,if=none,id=odd2 -device nvme-ns,drive=odd1,bus=nvo,nsid=1,ms=8,mset=1 "
+    "-device nvme-ns,drive=odd2,bus=nvo,nsid=2,ms=64,mset=0")
+E2E_IMAGES = ("fault.img", "two1.img", "two2.img")
+E2E_IMAGE_BYTES = 64 << 20
+E2E_APPEND = "nvme.poll_queues=1"
 
 
 @dataclass(frozen=True)
@@ -111,10 +128,14 @@ def pytest_line(folder, group, marker, full):
 def run_e2e_group(outcome, suite, full, group, marker, cpus):
     """One guest. pytest's status 5, no test selected, is fine for a group, not for the suite."""
     folder = RESULTS / suite.name
+    for name in E2E_IMAGES:
+        with open(folder / name, "wb") as image:
+            image.truncate(E2E_IMAGE_BYTES)
     with open(folder / f"{group}.log", "wb") as out:
         result = guest.run(guest.Spec(
             pytest_line(folder, group, marker, full), kernel=suite.kernel, cpus=cpus, rw=(folder,), cwd=str(ROOT),
-            drives=E2E_DRIVES, timeout_s=suite.limit_s * (FULL_TIMES if full else 1),
+            drives=E2E_DRIVES, qemu=tuple(words.replace("FOLDER", str(folder)) for words in E2E_QEMU),
+            append=E2E_APPEND, timeout_s=suite.limit_s * (FULL_TIMES if full else 1),
             log=str(folder / f"{group}.kernel.log"), stdout=out,
             env={"UBLKD_BUILD": BUILD / "release", "UBLKD_JOB": folder}))
     outcome.boots_repeated += result.boots_repeated
