@@ -69,8 +69,9 @@ Result<std::shared_ptr<void>> claim(const NvmeDrive& drive, NvmeSpan span, const
 // By the drive, or where the right to ask it is missing, by what the kernel found out.
 void identify(NvmeDrive& drive) {
   const NvmeLimits& l = drive.limits;
+  const std::uint64_t blocks = l.logical_block_bytes == 0 ? 0 : l.size_bytes / l.logical_block_bytes;
   drive.format = identify_namespace(drive.fd.get(), drive.nsid)
-                     .value_or(NvmeFormat{.blocks = l.logical_block_bytes == 0 ? 0 : l.size_bytes / l.logical_block_bytes,
+                     .value_or(NvmeFormat{.blocks = blocks,
                                           .block_bytes = l.logical_block_bytes,
                                           .metadata_bytes = l.metadata_bytes});
   drive.abilities = identify_controller(drive.fd.get())
@@ -138,7 +139,8 @@ Geometry nvme_geometry(const NvmeDrive& drive, const NvmeOptions& options, const
   // Not larger than our begin allows: there is no way to say that the first block starts in the middle.
   g.physical_block_bytes = std::max(l.physical_block_bytes, block);
   while (g.physical_block_bytes > block && span.begin_bytes % g.physical_block_bytes != 0) g.physical_block_bytes /= 2;
-  g.io_min_bytes = span.begin_bytes % std::max(l.io_min_bytes, block) == 0 ? std::max(l.io_min_bytes, block) : block;
+  const std::uint32_t io_min = std::max(l.io_min_bytes, g.physical_block_bytes);
+  g.io_min_bytes = span.begin_bytes % io_min == 0 ? io_min : g.physical_block_bytes;
   g.io_opt_bytes = l.io_opt_bytes;
   constexpr std::uint64_t io_bytes_limit = 32 * 1024 * 1024;  // the kernel's of a ublk request
   const std::uint64_t transfer = l.transfer_bytes_max == 0 ? io_bytes_limit : l.transfer_bytes_max;

@@ -109,7 +109,8 @@ Result<NvmeNode> nvme_node_of(const std::string& path, NodeKind kind, dev_t dev,
 Result<NvmeNode> find_nvme_node(const std::string& path, const NvmeRoots& roots) {
   struct stat st {};
   if (::stat(path.c_str(), &st) != 0)
-    return fail_errno(errno, "open", path, errno == ENOENT ? "is the drive there, and its driver loaded? ls /dev/ng*" : "");
+    return fail_errno(errno, "open", path,
+                      errno == ENOENT ? "is the drive there, and its driver loaded? ls /dev/ng*" : "");
   if (S_ISREG(st.st_mode)) return refuse(path, "it is a regular file; use target file for it");
   if (S_ISDIR(st.st_mode)) return refuse(path, "it is a directory");
   if (!S_ISBLK(st.st_mode) && !S_ISCHR(st.st_mode)) return refuse(path, "it is no device");

@@ -71,15 +71,15 @@ std::uint64_t NvmeQueue::lba_of(const Request& rq) const {
   return service_.begin_lba + ((rq.offset_bytes + progress(rq).bytes) >> service_.lba_shift);
 }
 
-// Memory of ours lies in pages that may be anywhere, so each one touched is a segment; how the memory behind a registered
-// buffer lies is the kernel's knowledge, which splits by the device's limits.
+// Memory of ours lies in pages that may be anywhere, so each one touched is a segment; how the memory behind a
+// registered buffer lies is the kernel's knowledge, which splits by the device's limits.
 std::uint32_t NvmeQueue::transfer_piece_bytes(const Request& rq, std::uint32_t rest) const {
-  std::uint64_t bytes =
-      std::min<std::uint64_t>({rest, service_.transfer_bytes_max, std::uint64_t{nvme_blocks_max} << service_.lba_shift});
+  const std::uint64_t counted = std::uint64_t{nvme_blocks_max} << service_.lba_shift;
+  std::uint64_t bytes = std::min<std::uint64_t>({rest, service_.transfer_bytes_max, counted});
   if (rq.data == nullptr || service_.segments_max == 0) return clamped(bytes);
   const std::uint64_t in_page = QueuePort::address(rq, progress(rq).bytes) & (page_bytes - 1);
   if (segments_touched(in_page, bytes, page_shift) > service_.segments_max)
-    bytes = ((std::uint64_t{service_.segments_max} << page_shift) - in_page) >> service_.lba_shift << service_.lba_shift;
+    bytes = ((std::uint64_t{service_.segments_max} << page_shift) - in_page) & ~(counted / nvme_blocks_max - 1);
   return clamped(bytes);
 }
 
@@ -89,7 +89,8 @@ std::uint32_t NvmeQueue::piece_bytes(const Request& rq) const {
     case Op::read:
     case Op::write: return transfer_piece_bytes(rq, rest);
     case Op::discard: return std::min(rest, clamped(std::uint64_t{service_.discard_blocks_max} << service_.lba_shift));
-    case Op::write_zeroes: return std::min(rest, clamped(std::uint64_t{service_.zero_blocks_max} << service_.lba_shift));
+    case Op::write_zeroes:
+      return std::min(rest, clamped(std::uint64_t{service_.zero_blocks_max} << service_.lba_shift));
     case Op::flush: return 0;
   }
   UBLKD_CHECK(false);

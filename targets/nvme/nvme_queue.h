@@ -7,11 +7,11 @@
 //
 // Thread rule: its hardware queue's thread.
 // Invariants:
-//   1. A request has at most one command at the drive, and is on waiting_ only when it has none: a command is sent again
-//      only after the old one has ended.
+//   1. A request has at most one command at the drive, and is on waiting_ only when it has none: a command is sent
+//      again only after the old one has ended.
 //   2. A request completes once: with 0 when all its pieces are done, else with the first error that stands.
-//   3. scratch[0]: bytes done, tries and waits. scratch[1]: when its way was first interrupted. scratch[2..3]: the range
-//      of a discard that the drive is reading, or when a waiting request is due.
+//   3. scratch[0]: bytes done, tries and waits. scratch[1]: when its way was first interrupted. scratch[2..3]: the
+//      range of a discard that the drive is reading, or when a waiting request is due.
 #pragma once
 
 #include <atomic>

@@ -20,7 +20,7 @@ class ContractTest : public ::testing::TestWithParam<TargetCase> {
     auto target = GetParam().open(ground);
     if (!ground.skip.empty()) GTEST_SKIP() << ground.skip;
     ASSERT_TRUE(target) << target.error().text();
-    auto made = Rig::make(std::move(*target), GetParam().names);
+    auto made = Rig::make(std::move(*target), GetParam().names, GetParam().entries);
     if (!made && no_io_uring(made.error())) GTEST_SKIP() << made.error().text();
     ASSERT_TRUE(made) << made.error().text();
     rig = std::move(*made);

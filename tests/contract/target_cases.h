@@ -23,6 +23,7 @@ struct TargetCase {
   std::string name;
   Content content;
   FileNames names;
+  Entries entries;
   std::function<Result<std::unique_ptr<Target>>(Ground&)> open;
 };
 

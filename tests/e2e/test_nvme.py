@@ -3,6 +3,7 @@ client asked for, no more and no less."""
 
 import os
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from load import fio, fio_verify
 from machine import run
 from nvme import KINDS, MIB, Trace, drives, facts, nvme_device, of_guest  # pylint: disable=unused-import
 from qmp import Monitor
+from ublkd import BUILD
 
 
 def zero_copy_kernel():
@@ -172,6 +174,17 @@ def test_ranges_of_one_drive_share_its_tags(daemon, drives):
         assert disk.read(0, MIB) == b"\x55" * MIB
         assert disk.read(9 * MIB, MIB) == b"\x66" * MIB
         assert disk.read(18 * MIB, MIB) == b"\x77" * MIB
+
+
+@pytest.mark.parametrize("kind", ("pci512", "loop4096"))
+def test_the_contract_suite(drives, kind):
+    """What every target must do, on a real drive, under the address sanitizer."""
+    drive = drives.make(kind)
+    done = run(BUILD.parent / "asan/tests/contract_test", "--gtest_filter=*nvme*", check=False, timeout_s=85,
+               env={**os.environ, "UBLKD_CONTRACT_NVME": drive.generic})
+    passed = re.search(r"\[  PASSED  \] (\d+) tests", done.stdout)
+    assert done.returncode == 0 and passed, done.stdout[-4000:] + done.stderr[-4000:]
+    assert int(passed[1]) >= 3 * 10
 
 
 def test_a_drive_behind_tcp(daemon, drives, stand):

@@ -77,8 +77,8 @@ def test_A45_resets_under_load(daemon, drives, count, kind):
 
 @pytest.mark.kernel_log(ANY_ERROR)
 def test_commands_cancelled_by_a_reset_are_sent_again(daemon, drives):
-    """They are at the drive, which takes its time, when the controller is reset: the TCP host cancels them (a loop waits
-    for them instead)."""
+    """They are at the drive, which takes its time, when the controller is reset: the TCP host cancels them (a loop
+    waits for them instead)."""
     drive = drives.make("tcp512", irqmode=2, completion_nsec=300_000_000)
     d = daemon({"devices": [nvme_device("a", drive)]})
     data = random.Random(7).randbytes(4096)

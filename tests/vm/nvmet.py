@@ -37,7 +37,7 @@ def wait_for(condition, what):
 class Drive:
     """A controller over loop or TCP with a namespace for each path; close() takes all of it down.
 
-    .block[0] is /dev/nvmeXn1, .generic[0] /dev/ngXn1, .name the controller (nvmeX). queues, depth: of the controller."""
+    .block[0] is /dev/nvmeXn1, .generic[0] /dev/ngXn1, .name the controller (nvmeX). queues, depth: the host's."""
 
     def __init__(self, *paths, transport="loop", queues=0, depth=0):
         modprobe(f"nvme-{transport}")

@@ -119,6 +119,10 @@ def run_demo(outcome, suite, full):
     run_program(outcome, suite, PYTHON, str(ROOT / "tests/vm/demo.py"), "--short", "--no-build")
 
 
+def run_power_cut(outcome, suite, full):
+    run_program(outcome, suite, PYTHON, str(ROOT / "tests/vm/power_cut.py"), "--kernel", suite.kernel)
+
+
 def pytest_line(folder, group, marker, full):
     words = [PYTHON, "-m", "pytest", "tests/e2e", "-p", "no:cacheprovider", "-q", "-rs", "--color=no", "-m", marker,
              "--junitxml", str(folder / f"{group}.xml"), *(["--full"] if full else [])]
@@ -162,7 +166,8 @@ SUITES = (
     Suite("lint", 20, 120, (), run_lint),
     Suite("unit", 60, 600, ("asan", "tsan"), run_unit),
     Suite("contract", 60, 600, ("asan",), run_contract),
-    *(Suite(f"e2e-{row['name']}", 600, 1200, ("release",), run_e2e, row["name"]) for row in kernels.rows()),
+    *(Suite(f"e2e-{row['name']}", 600, 1500, ("release", "asan"), run_e2e, row["name"]) for row in kernels.rows()),
+    Suite("power-cut", 60, 300, ("release",), run_power_cut, demo.KERNEL),
     Suite("demo", 90, 300, ("release",), run_demo, demo.KERNEL),
 )
 
@@ -215,7 +220,7 @@ def run_all(suites, full, broken, guests):
     """The outcomes in the order of the suites. Guest suites run `guests` at once, after the others, the demo last."""
     outcomes = {}
     for suite in suites:
-        if suite.run is not run_e2e and suite.run is not run_demo:
+        if not suite.kernel:
             outcomes[suite.name] = run_suite(suite, full, broken)
     with ThreadPoolExecutor(guests) as pool:
         running = {suite.name: pool.submit(run_suite, suite, full, broken) for suite in suites if suite.run is run_e2e}

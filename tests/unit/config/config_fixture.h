@@ -8,17 +8,13 @@
 #include <string_view>
 
 #include "config/parse.h"
-#include "targets/delay/delay_target.h"
-#include "targets/fault/fault_target.h"
-#include "targets/file/file_target.h"
+#include "daemon/target_types.h"
 #include "targets/null/null_target.h"
 
 namespace ublkd::config_test {
 
 inline TargetTypes test_types() {
-  static const TargetType* const types[] = {&null_target_type(), &file_target_type(), &delay_target_type(),
-                                            &fault_target_type()};
-  return types;
+  return target_types();
 }
 
 inline Result<Config> read(std::string_view text) {
