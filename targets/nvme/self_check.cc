@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/fd.h"
+#include "base/log.h"
 #include "targets/nvme/command.h"
 #include "targets/nvme/status.h"
 #include "ublkd/units.h"
@@ -73,6 +74,10 @@ Result<void> nvme_self_check(int fd, std::uint32_t nsid, std::uint64_t lba, std:
   const auto answer = wait_answer(check, path);
   if (!answer) return Unexpected(answer.error());
   if (*answer == 0) return {};
+  if (const NvmeStatus status(*answer); status.from_drive() && status.type() == nvme_status_type_media) {
+    log_warning("{}: LBA {}: {}; it is served all the same", path, lba, status.text());
+    return {};  // the way to the drive works, and most of its blocks may
+  }
   return fail_errno(-NvmeStatus(*answer).error(), "read one block of", path, reason(*answer));
 }
 

@@ -34,6 +34,8 @@ class NvmeStatus {
   std::int32_t result_;
 };
 
+inline constexpr std::uint32_t nvme_status_type_media = 2;  // media and data integrity errors
+
 enum class NvmeNext : std::uint8_t {
   fail,   // for good
   again,  // the drive may do it now: a bounded number of times

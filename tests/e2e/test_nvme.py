@@ -10,7 +10,7 @@ import pytest
 
 import probes
 from backings import stand  # pylint: disable=unused-import
-from disk import Disk
+from disk import Disk, queue_attribute
 from load import fio, fio_verify
 from machine import run
 from nvme import KINDS, MIB, Trace, drives, facts, nvme_device, of_guest  # pylint: disable=unused-import
@@ -60,6 +60,19 @@ def test_nothing_is_copied_behind_our_back(daemon, drives, kind):
         fio(d.path("a"), rw="randread", bs="1m", size="16m", iodepth=4)
         counts = counted.counts()
     assert counts[probes.BOUNCES] == 0 and counts[probes.PUNTS] == 0, counts
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_drives_limits_are_the_devices(daemon, drives, kind):
+    """All that the kernel needs to send requests that fit. Layout counts where the application's pages go to it."""
+    drive = drives.make(kind)
+    d = daemon({"devices": [nvme_device("a", drive)]})
+    told = d.device("a")
+    names = ["logical_block_size", "physical_block_size", "write_cache", "discard_granularity"]
+    if told["buffer_mode"] == "zero_copy":
+        names += ["max_hw_sectors_kb", "virt_boundary_mask", "max_segments", "dma_alignment"]
+    shown = {name: str(queue_attribute(told["path"], name)) for name in names}
+    assert shown == {name: drive.queue(name) for name in names}
 
 
 @pytest.mark.parametrize("kind", ("pci512", "loop4096"))

@@ -1,5 +1,6 @@
 """NVMe passthrough: failing blocks, controller resets, drives that grow, shrink or go."""
 
+import contextlib
 import errno
 import os
 import random
@@ -30,28 +31,68 @@ def image_is(monitor, node):
         {"driver": "throttle", "node-name": "tb", "throttle-group": "tg", "file": node, "discard": "unmap"}])
 
 
+@contextlib.contextmanager
+def faults(*rules):
+    """The drive's image has these faults meanwhile."""
+    with Monitor() as monitor:
+        monitor.run("blockdev-add", **{"driver": "blkdebug", "node-name": "db", "image": "fb", "discard": "unmap",
+                                       "inject-error": list(rules)})
+        image_is(monitor, "db")
+        try:
+            yield
+        finally:
+            image_is(monitor, "fb")
+            monitor.run("blockdev-del", **{"node-name": "db"})
+
+
+@pytest.mark.kernel_log(ANY_ERROR)
+def test_A39_a_block_that_cannot_be_written_and_a_flush_that_fails(daemon, drives):
+    """Each is one error at the client; the next flush, after another write, is good."""
+    drive = drives.make("fault")
+    d = daemon({"devices": [nvme_device("a", drive, target={"retries": 0})]})
+    data = random.Random(40).randbytes(4096)
+    with Disk(d.path("a")) as disk:
+        with faults({"event": "none", "iotype": "write", "errno": 5, "sector": FAULTY_SECTOR}):
+            with pytest.raises(OSError):
+                disk.write(FAULTY_SECTOR * 512, data)
+            disk.write(0, data)
+        with faults({"event": "pwritev", "iotype": "flush", "errno": 5, "once": True}):
+            disk.write(0, data)  # arms it
+            with pytest.raises(OSError):
+                disk.flush()
+            disk.flush()
+        assert disk.read(0, 4096) == data
+    told = d.device("a")
+    assert told["ops"]["write"]["errors"] == 1 and told["ops"]["flush"]["errors"] == 1
+    assert "type 2, code 0x80" in told["facts"]["statuses"]
+
+
+@pytest.mark.kernel_log(ANY_ERROR)
+def test_a_drive_whose_first_block_is_bad_is_served(daemon, drives):
+    drive = drives.make("fault")
+    d = daemon()
+    with faults({"event": "none", "iotype": "read", "errno": 5, "sector": 0}):
+        d.add(nvme_device("a", drive))
+        assert "LBA 0" in d.log_text() and "served all the same" in d.log_text()
+        with Disk(d.path("a")) as disk:
+            assert len(disk.read(MIB, 4096)) == 4096
+
+
 @pytest.mark.kernel_log(ANY_ERROR)
 def test_A39_a_block_that_fails(daemon, drives):
     """The client has an error, the log and the status say which; what follows works, and so does the block again."""
     drive = drives.make("fault")
     d = daemon({"devices": [nvme_device("a", drive, target={"retries": 3})]})
     data = random.Random(39).randbytes(4096)
-    with Disk(d.path("a")) as disk, Monitor() as monitor:
+    with Disk(d.path("a")) as disk:
         for sector in (0, FAULTY_SECTOR):
             disk.write(sector * 512, data)
         disk.flush()
-        monitor.run("blockdev-add", **{"driver": "blkdebug", "node-name": "db", "image": "fb", "discard": "unmap",
-                                       "inject-error": [{"event": "none", "iotype": "read", "errno": 5,
-                                                         "sector": FAULTY_SECTOR}]})
-        image_is(monitor, "db")
-        try:
+        with faults({"event": "none", "iotype": "read", "errno": 5, "sector": FAULTY_SECTOR}):
             with pytest.raises(OSError) as error:
                 disk.read(FAULTY_SECTOR * 512, 4096)
             assert error.value.errno in (errno.ENODATA, errno.EIO)
             assert disk.read(0, 4096) == data
-        finally:
-            image_is(monitor, "fb")
-            monitor.run("blockdev-del", **{"node-name": "db"})
         assert disk.read(FAULTY_SECTOR * 512, 4096) == data
     told = d.device("a")
     assert told["ops"]["read"]["errors"] == 1

@@ -46,7 +46,7 @@ def test_data_is_right_in_each_way(masked, stand, mode):
     assert all(queue["cq_overflows"] == 0 for tag_set in d.call("list")["tag_sets"] for queue in tag_set["queues"])
 
 
-@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("mask", (MASKS[0], MASKS[-1]))
 def test_devices_come_and_go_beside_one_in_use(daemon, guarded, tmp_path, mask):
     """On one ring: each has slots and buffers of its own there, and they are used again."""
     d = daemon({"tag_sets": {"shared": {"depth": 32, "slots_total_max": 64}}}, args=without(mask))

@@ -167,7 +167,7 @@ SUITES = (
     Suite("unit", 60, 600, ("asan", "tsan"), run_unit),
     Suite("contract", 60, 600, ("asan",), run_contract),
     *(Suite(f"e2e-{row['name']}", 600, 1500, ("release", "asan"), run_e2e, row["name"]) for row in kernels.rows()),
-    Suite("power-cut", 60, 300, ("release",), run_power_cut, demo.KERNEL),
+    *(Suite(f"power-cut-{row['name']}", 60, 300, ("release",), run_power_cut, row["name"]) for row in kernels.rows()),
     Suite("demo", 90, 300, ("release",), run_demo, demo.KERNEL),
 )
 
