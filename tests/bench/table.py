@@ -27,9 +27,9 @@ def verdict(found, value, limit):
     return f"{limit:.2f}x", "ok" if round(value, 3) <= limit else "MISSED"
 
 
-def total(counts):
-    """Of all rounds; nothing where none was counted."""
-    return str(sum(counts)) if any(counts) else ""
+def count(value):
+    """Nothing where none was counted."""
+    return "" if value is None else str(value)
 
 
 def cells(found, row):
@@ -42,7 +42,7 @@ def cells(found, row):
     p50 = figures["p50_us"]
     return (row.title, f"{rate:,.0f}", f"{1e9 / rate:,.0f}" if found["icount"] else "-",
             f"{times:.3f}x" if times else "", *verdict(found, times, row.ratio_max), f"{100 * spread:.2f} %",
-            f"{p50:.1f}" if p50 is not None else "", total(figures["punts"]), total(figures["bounces"]),
+            f"{p50:.1f}" if p50 is not None else "", count(figures["punts"]), count(figures["bounces"]),
             figures["facts"].get("buffer_mode", ""))
 
 
@@ -52,7 +52,8 @@ def second_limits(found, shown):
         value = ratio(found, row, row.second[0]) if row.second else None
         if value is not None:
             limit, word = verdict(found, value, row.second[1])
-            yield f"{row.title}: {value:.3f}x of {row.second[0]} {f'(limit {limit}) {word}' if limit else ''}".rstrip()
+            held = f" (limit {limit}) {word}" if limit else ""
+            yield f"{row.title}: {value:.3f}x of {row.second[0]}{held}"
 
 
 def aligned(lines):
@@ -70,7 +71,8 @@ def notes(found):
     yield "; ".join(f"{name} {version}" for name, version in names.items())
     yield ("4 KiB (or as told) random read by t/io_uring (-s32 -c32 -B1 -F1 -p0), 1 queue, depth 128 (128 KiB: 64), "
            f"scheduler none; median of {found['rounds']} round(s); p50 at depth 1")
-    yield "punts: requests given to io_uring's worker threads; bounces: passthrough data copied by the kernel"
+    yield ("punts: requests given to io_uring's worker threads; bounces: passthrough data copied by the kernel; both "
+           "of one more run, by kernel probes")
     yield "every device was first read byte by byte into dirty buffers (null_blk rows: on one that keeps its data)"
     yield f"made by: {found['command']}   {found['date']}"
 
