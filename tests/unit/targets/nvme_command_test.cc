@@ -85,6 +85,11 @@ TEST(NvmeStatus, A39_TypeAndCodeComeApart) {
 TEST(NvmeStatus, BecomesTheErrnoThatTheKernelMakesOfIt) {
   EXPECT_EQ(NvmeStatus(0).error(), 0);
   EXPECT_EQ(NvmeStatus(0x4001).error(), -EOPNOTSUPP);
+  EXPECT_EQ(NvmeStatus(0x4002).error(), -EOPNOTSUPP) << "the block layer then zeroes by writing";
+  EXPECT_EQ(NvmeStatus(0x00b).error(), -EOPNOTSUPP);
+  EXPECT_EQ(NvmeStatus(0x021).error(), -EREMOTEIO);
+  EXPECT_EQ(NvmeStatus(0x182).error(), -ENODATA);
+  EXPECT_EQ(NvmeStatus(0x286).error(), -ENODATA);
   EXPECT_EQ(NvmeStatus(0x081).error(), -ENOSPC);
   EXPECT_EQ(NvmeStatus(0x083).error(), -EBADE);
   EXPECT_EQ(NvmeStatus(0x282).error(), -EILSEQ);
@@ -92,7 +97,8 @@ TEST(NvmeStatus, BecomesTheErrnoThatTheKernelMakesOfIt) {
   EXPECT_EQ(NvmeStatus(0x3ff).error(), -ENOLINK) << "not a known one, but of the path";
   EXPECT_EQ(NvmeStatus(0x1c0).error(), -EIO);
   EXPECT_EQ(NvmeStatus(-ENODEV).error(), -ENODEV);
-  EXPECT_EQ(NvmeStatus(-EAGAIN).error(), -ENOLINK) << "the block layer would try it for ever";
+  for (const std::int32_t passing : {-EAGAIN, -ENOMEM, -EBUSY})
+    EXPECT_EQ(NvmeStatus(passing).error(), -ENOLINK) << "the client would try it for ever";
   EXPECT_EQ(NvmeStatus(-EINTR).error(), -ENOLINK);
 }
 
@@ -101,7 +107,8 @@ TEST(NvmeStatus, WhatIsDoneNext) {
   EXPECT_EQ(nvme_next(NvmeStatus(0x4281), true), NvmeNext::fail);
   EXPECT_EQ(nvme_next(NvmeStatus(0x370), true), NvmeNext::wait);
   EXPECT_EQ(nvme_next(NvmeStatus(0x4370), true), NvmeNext::fail);
-  EXPECT_EQ(nvme_next(NvmeStatus(-EINTR), true), NvmeNext::wait);
+  for (const std::int32_t passing : {-EINTR, -EAGAIN, -ENOMEM})
+    EXPECT_EQ(nvme_next(NvmeStatus(passing), true), NvmeNext::wait);
   EXPECT_EQ(nvme_next(NvmeStatus(-EINVAL), true), NvmeNext::fail);
   EXPECT_EQ(nvme_next(NvmeStatus(-EINVAL), false), NvmeNext::wait) << "a multipath node without a path";
   EXPECT_EQ(nvme_next(NvmeStatus(-ENODEV), false), NvmeNext::fail);
