@@ -73,7 +73,7 @@ void identify(NvmeDrive& drive) {
   drive.format = identify_namespace(drive.fd.get(), drive.nsid)
                      .value_or(NvmeFormat{.blocks = blocks,
                                           .block_bytes = l.logical_block_bytes,
-                                          .metadata_bytes = l.metadata_bytes});
+                                          .metadata_bytes = l.metadata_bytes.value_or(0)});
   drive.abilities = identify_controller(drive.fd.get())
                         .value_or(NvmeAbilities{.write_zeroes = l.write_zeroes_bytes_max != 0,
                                                 .dataset_management = l.discard_bytes_max != 0});

@@ -57,6 +57,7 @@ class NvmeTarget final : public Target {
   [[nodiscard]] std::map<std::int32_t, Met> met() const;
   void tell_what_queues_met();
   void tell_gone();
+  void tell_reformatted();
   [[nodiscard]] std::uint64_t follow_size();
 
   NvmeDrive drive_;
@@ -126,6 +127,14 @@ void NvmeTarget::tell_gone() {
             device_name_, drive_.node.path);
 }
 
+// The count of blocks in a command would no longer fit its data: the drive would move bytes beyond it.
+void NvmeTarget::tell_reformatted() {
+  if (service_.gone.exchange(true, std::memory_order_relaxed)) return;
+  log_error("device {}: {} has another format now, no blocks of {} bytes; its requests fail from now on. Delete the "
+            "device, and add it again",
+            device_name_, drive_.node.path, drive_.format.block_bytes);
+}
+
 std::uint64_t NvmeTarget::follow_size() {
   const std::uint64_t size = nvme_size_bytes(drive_.node);
   if (size == 0) return drive_.geometry.size_bytes;  // being looked at anew
@@ -147,7 +156,8 @@ std::uint64_t NvmeTarget::attend() {
     tell_gone();
     return drive_.geometry.size_bytes;
   }
-  return follow_size();
+  if (!nvme_format_is(drive_.node, drive_.format.block_bytes)) tell_reformatted();
+  return service_.gone.load(std::memory_order_relaxed) ? drive_.geometry.size_bytes : follow_size();
 }
 
 Result<std::unique_ptr<Target>> open_nvme(const OptionValues& values, const OpenContext& context) {
