@@ -33,10 +33,8 @@ class NvmeTarget final : public Target {
     service_.lba_shift = static_cast<std::uint32_t>(std::countr_zero(block));
     service_.transfer_bytes_max = drive_.geometry.io_bytes_max;
     service_.segments_max = l.segments_max;
-    if (drive_.discard.range_blocks_max != 0) service_.discard_blocks_max = drive_.discard.range_blocks_max;
-    if (l.write_zeroes_bytes_max != 0)
-      service_.zero_blocks_max = static_cast<std::uint32_t>(
-          std::clamp<std::uint64_t>(l.write_zeroes_bytes_max / block, 1, nvme_blocks_max));
+    service_.discard_blocks_max = discard_blocks_max(drive_);
+    service_.zero_blocks_max = zero_blocks_max(drive_);
     service_.zeroes = drive_.format.zeroes_deallocate ? NvmeDeallocate::may : NvmeDeallocate::no;
     service_.single_path = !drive_.node.multipath;
     service_.retries_max = options.retries_max;

@@ -75,7 +75,8 @@ bool is_interruption(std::int32_t error) {
 
 std::int32_t NvmeStatus::error() const {
   if (result_ == 0) return 0;
-  if (result_ < 0) return is_interruption(result_) ? -ENOLINK : result_;  // EAGAIN and the like ask the client to try for ever
+  // EAGAIN and the like would have the client try for ever.
+  if (result_ < 0) return is_interruption(result_) ? -ENOLINK : result_;
   if (const Known* k = find(kind())) return k->error;
   return type() == type_path ? -ENOLINK : -EIO;
 }
