@@ -4,12 +4,15 @@
 #include <linux/nvme_ioctl.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <limits>
 
 #include "base/log.h"
+#include "targets/nvme/command.h"
 #include "targets/nvme/self_check.h"
 
 namespace ublkd {
@@ -18,9 +21,12 @@ namespace {
 
 Result<Fd> open_generic(const NvmeNode& node, bool read_only) {
   auto fd = open_file(node.path, read_only ? O_RDONLY : O_RDWR);
+  struct stat st {};
+  if (fd && ::fstat(fd->get(), &st) == 0 && st.st_rdev != node.generic_dev)
+    return fail(ErrorKind::busy, "open", node.path,
+                "it is another device than " + node.name + " of the kernel; is it an old node, or was it replaced?");
   if (fd) return fd;
   Error& error = fd.error();
-  struct stat st {};
   if (error.kind == ErrorKind::permission && ::stat(node.path.c_str(), &st) == 0)
     error.advice = fmt::format("its owner is {}:{}, its mode {:04o}; grant {}, or set read_only", st.st_uid, st.st_gid,
                                st.st_mode & 07777, read_only ? "reading" : "reading and writing");
@@ -53,7 +59,8 @@ Result<std::shared_ptr<void>> use_exclusively(const NvmeNode& node, const NvmeOp
   };
   if (context.read_only || node.block_dev == 0) return std::shared_ptr<void>();
   if (context.claims == nullptr) return open();
-  return context.claims->share("nvme " + node.block_name, open);
+  // By its number: a drive that went and came back has the old name while the old one is still held.
+  return context.claims->share(fmt::format("nvme {}:{}", major(node.block_dev), minor(node.block_dev)), open);
 }
 
 // The same thing under its block node's identity, which the file target claims too.
@@ -67,18 +74,25 @@ Result<std::shared_ptr<void>> claim(const NvmeDrive& drive, NvmeSpan span, const
 }
 
 // By the drive, or where the right to ask it is missing, by what the kernel found out.
-void identify(NvmeDrive& drive) {
+Result<void> identify(NvmeDrive& drive, const std::string& device_name) {
   const NvmeLimits& l = drive.limits;
+  const auto format = identify_namespace(drive.fd.get(), drive.nsid);
+  if (!format && !l.metadata_bytes && l.size_bytes != 0)
+    return fail(ErrorKind::permission, "identify", drive.node.path,
+                "the drive cannot be asked for its format, and this kernel does not tell it (Linux 6.8); grant "
+                "CAP_SYS_ADMIN, or see whether its controller is live");
+  if (!format)
+    log_notice("{}: {}: the drive cannot be asked for its format; the kernel's word is taken", device_name,
+               drive.node.path);
   const std::uint64_t blocks = l.logical_block_bytes == 0 ? 0 : l.size_bytes / l.logical_block_bytes;
-  drive.format = identify_namespace(drive.fd.get(), drive.nsid)
-                     .value_or(NvmeFormat{.blocks = blocks,
-                                          .block_bytes = l.logical_block_bytes,
-                                          .metadata_bytes = l.metadata_bytes});
-  drive.abilities = identify_controller(drive.fd.get())
-                        .value_or(NvmeAbilities{.write_zeroes = l.write_zeroes_bytes_max != 0,
-                                                .dataset_management = l.discard_bytes_max != 0});
+  drive.format = format.value_or(NvmeFormat{.blocks = blocks,
+                                            .block_bytes = l.logical_block_bytes,
+                                            .metadata_bytes = l.metadata_bytes.value_or(0)});
+  drive.abilities = usable_abilities(
+      identify_controller(drive.fd.get()).value_or(NvmeAbilities{.write_zeroes = true, .dataset_management = true}), l);
   if (drive.abilities.dataset_management)
     drive.discard = identify_command_set(drive.fd.get()).value_or(NvmeDiscardLimits{});
+  return {};
 }
 
 bool can_poll(const NvmeDrive& drive, const NvmeOptions& options, const OpenContext& context) {
@@ -129,6 +143,26 @@ Result<NvmeSpan> choose_span(const NvmeOptions& options, std::uint64_t size_byte
   return NvmeSpan{begin, length};
 }
 
+NvmeAbilities usable_abilities(NvmeAbilities told, const NvmeLimits& limits) {
+  told.write_zeroes = told.write_zeroes && limits.write_zeroes_bytes_max != 0;
+  told.dataset_management = told.dataset_management && limits.discard_bytes_max != 0;
+  return told;
+}
+
+std::uint32_t discard_blocks_max(const NvmeDrive& drive) {
+  std::uint64_t blocks = std::numeric_limits<std::uint32_t>::max();
+  if (drive.discard.range_blocks_max != 0) blocks = drive.discard.range_blocks_max;
+  if (drive.discard.command_blocks_max != 0) blocks = std::min(blocks, drive.discard.command_blocks_max);
+  const std::uint64_t unit = drive.limits.discard_granularity_bytes / drive.format.block_bytes;
+  if (unit != 0 && blocks > unit) blocks -= blocks % unit;
+  return static_cast<std::uint32_t>(blocks);
+}
+
+std::uint32_t zero_blocks_max(const NvmeDrive& drive) {
+  const std::uint64_t kernels = drive.limits.write_zeroes_bytes_max / drive.format.block_bytes;
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(kernels, 1, nvme_blocks_max));
+}
+
 Geometry nvme_geometry(const NvmeDrive& drive, const NvmeOptions& options, const OpenContext& context, NvmeSpan span) {
   const NvmeLimits& l = drive.limits;
   const std::uint32_t block = drive.format.block_bytes;
@@ -155,10 +189,12 @@ Geometry nvme_geometry(const NvmeDrive& drive, const NvmeOptions& options, const
   g.fua = g.volatile_cache;
   g.rotational = l.rotational;
   if (!context.read_only && drive.abilities.dataset_management) {
-    g.discard_bytes_max = range_bytes_limit / block * block;
+    g.discard_bytes_max =
+        std::min(range_bytes_limit / block * block, std::uint64_t{discard_blocks_max(drive)} * block);
     g.discard_granularity_bytes = std::max(l.discard_granularity_bytes, block);
   }
-  if (!context.read_only && drive.abilities.write_zeroes) g.write_zeroes_bytes_max = range_bytes_limit / block * block;
+  if (!context.read_only && drive.abilities.write_zeroes)
+    g.write_zeroes_bytes_max = std::uint64_t{zero_blocks_max(drive)} * block;
   g.depth = std::min(l.tags, depth_max);
   g.sqes_per_request = 1;
   g.pins_data = true;
@@ -179,7 +215,7 @@ Result<NvmeDrive> open_nvme_drive(const NvmeOptions& options, const OpenContext&
   if (!nsid) return Unexpected(nsid.error());
   drive.nsid = *nsid;
   drive.limits = nvme_limits(drive.node);
-  identify(drive);
+  if (auto r = identify(drive, context.device_name); !r) return Unexpected(r.error());
   if (auto r = check_format(drive.format, drive.limits, drive.node.path); !r) return Unexpected(r.error());
   const std::uint64_t size = std::min(drive.limits.size_bytes, drive.format.blocks * drive.format.block_bytes);
   auto span = choose_span(options, size, drive.format.block_bytes);

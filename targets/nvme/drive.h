@@ -48,7 +48,18 @@ struct NvmeSpan {
 [[nodiscard]] Result<NvmeSpan> choose_span(const NvmeOptions& options, std::uint64_t size_bytes,
                                            std::uint32_t block_bytes);
 
-// Of the format, size and read_only are taken from the drive; polled from the option and the driver.
+// Blocks of one discard command: within the drive's limits, and a whole number of what it deallocates, so that a run of
+// them leaves nothing out.
+[[nodiscard]] std::uint32_t discard_blocks_max(const NvmeDrive& drive);
+
+// Blocks of one Write Zeroes command.
+[[nodiscard]] std::uint32_t zero_blocks_max(const NvmeDrive& drive);
+
+// What the drive can do and the kernel uses: the kernel leaves out what it knows to be broken in a drive.
+[[nodiscard]] NvmeAbilities usable_abilities(NvmeAbilities told, const NvmeLimits& limits);
+
+// Of the format, size and read_only are taken from the drive; polled from the option and the driver. Discard and
+// write-zeroes are no larger than one command, so that the kernel above splits them and the parts run side by side.
 [[nodiscard]] Geometry nvme_geometry(const NvmeDrive& drive, const NvmeOptions& options, const OpenContext& context,
                                      NvmeSpan span);
 

@@ -70,8 +70,8 @@ NvmeAbilities parse_controller(const IdentifyPage& page) {
 }
 
 NvmeDiscardLimits parse_command_set(const IdentifyPage& page) {
-  constexpr std::size_t dmrsl = 4;
-  return {.range_blocks_max = at<std::uint32_t>(page, dmrsl)};
+  constexpr std::size_t dmrsl = 4, dmsl = 8;
+  return {.range_blocks_max = at<std::uint32_t>(page, dmrsl), .command_blocks_max = at<std::uint64_t>(page, dmsl)};
 }
 
 std::optional<NvmeFormat> identify_namespace(int fd, std::uint32_t nsid) {

@@ -35,7 +35,8 @@ struct NvmeAbilities {
 
 // Limits of discard; 0: none.
 struct NvmeDiscardLimits {
-  std::uint32_t range_blocks_max = 0;
+  std::uint32_t range_blocks_max = 0;    // of one range
+  std::uint64_t command_blocks_max = 0;  // of all ranges of a command
 };
 [[nodiscard]] NvmeDiscardLimits parse_command_set(const IdentifyPage& page);
 

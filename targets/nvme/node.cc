@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* wanted = "the nvme target takes a namespace: /dev/ngXnY, or its block node /dev/nvmeXnY";
 constexpr std::uint64_t kib_bytes = 1024;
+constexpr std::uint32_t command_set_zoned = 2;
 
 Unexpected refuse(const std::string& path, const std::string& why) {
   return fail(ErrorKind::invalid, "open", path, why + "; " + wanted);
@@ -118,7 +119,16 @@ Result<NvmeNode> find_nvme_node(const std::string& path, const NvmeRoots& roots)
 }
 
 bool nvme_node_is_there(const NvmeNode& node) {
-  return dev_of(node.folder + "/" + node.name) == node.generic_dev;
+  const std::string folder = node.folder + "/" + node.name;
+  if (const dev_t now = dev_of(folder); now != 0) return now == node.generic_dev;
+  struct stat st {};
+  return ::stat(folder.c_str(), &st) == 0 || errno != ENOENT;
+}
+
+bool nvme_format_is(const NvmeNode& node, std::uint32_t block_bytes) {
+  const std::string disk = node.folder + "/" + node.block_name;
+  return sysfs_number(disk + "/queue/logical_block_size").value_or(block_bytes) == block_bytes &&
+         sysfs_number(disk + "/metadata_bytes").value_or(0) == 0;
 }
 
 std::uint64_t nvme_size_bytes(const NvmeNode& node) {
@@ -133,8 +143,8 @@ NvmeLimits nvme_limits(const NvmeNode& node, const NvmeRoots& roots) {
   };
   NvmeLimits l;
   l.size_bytes = nvme_size_bytes(node);
-  l.metadata_bytes = number32("metadata_bytes");
-  l.command_set = number32("csi");
+  if (sysfs_number(disk + "metadata_bytes")) l.metadata_bytes = number32("metadata_bytes");
+  l.command_set = sysfs_text(disk + "queue/zoned").value_or("none") == "none" ? number32("csi") : command_set_zoned;
   l.logical_block_bytes = number32("queue/logical_block_size");
   l.physical_block_bytes = number32("queue/physical_block_size");
   l.io_min_bytes = number32("queue/minimum_io_size");
@@ -148,7 +158,7 @@ NvmeLimits nvme_limits(const NvmeNode& node, const NvmeRoots& roots) {
   l.discard_granularity_bytes = number32("queue/discard_granularity");
   l.write_zeroes_bytes_max = number("queue/write_zeroes_max_bytes");
   l.atomic_write_bytes = number32("queue/atomic_write_unit_max_bytes");
-  l.volatile_cache = sysfs_text(disk + "queue/write_cache").value_or("") == "write back";
+  l.volatile_cache = sysfs_text(disk + "queue/write_cache").value_or("") != "write through";
   l.rotational = number("queue/rotational") != 0;
   l.polled = number("queue/io_poll") != 0;
   for (const fs::path& queue : queue_folders(node, roots)) {

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "ublkd/result.h"
@@ -40,14 +41,18 @@ enum class NodeKind : std::uint8_t { character, block };
 [[nodiscard]] Result<NvmeNode> find_nvme_node(const std::string& path, const NvmeRoots& roots = {});
 [[nodiscard]] Result<NvmeNode> nvme_node_of(const std::string& path, NodeKind kind, dev_t dev, const NvmeRoots& roots);
 
-// Whether the generic node is still the one that was found.
+// Whether the generic node is still the one that was found. What cannot be read for another reason, such as too many
+// open files, is taken to be there.
 [[nodiscard]] bool nvme_node_is_there(const NvmeNode& node);
+
+// Whether the namespace still has blocks of these bytes and no metadata; true where the kernel does not tell.
+[[nodiscard]] bool nvme_format_is(const NvmeNode& node, std::uint32_t block_bytes);
 
 // What the kernel says of the block device. Numbers that it does not tell are 0.
 struct NvmeLimits {
   std::uint64_t size_bytes = 0;  // 0: a format that the kernel does not serve, or no block device
-  std::uint32_t metadata_bytes = 0;
-  std::uint32_t command_set = 0;  // 0: NVM
+  std::optional<std::uint32_t> metadata_bytes;  // told since Linux 6.8
+  std::uint32_t command_set = 0;                // 0: NVM
   std::uint32_t logical_block_bytes = 0;
   std::uint32_t physical_block_bytes = 0;
   std::uint32_t io_min_bytes = 0;

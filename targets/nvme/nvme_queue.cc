@@ -162,7 +162,8 @@ void NvmeQueue::failed(Request& rq, std::int32_t result) {
       set_progress(rq, p);
       events_.retried.add(1);
       const std::uint32_t delay = status.retry_delay();
-      const std::uint64_t ns = delay == 0 ? 0 : service_.retry_delay_ms[delay - 1] * ns_per_ms;
+      const std::uint64_t asked_ns = delay == 0 ? 0 : service_.retry_delay_ms[delay - 1] * ns_per_ms;
+      const std::uint64_t ns = std::min(asked_ns, service_.retry_time_ns);  // a drive may ask for 109 minutes
       return ns == 0 ? send(rq) : wait(rq, ns);
     }
   } else if (next == NvmeNext::wait && wait_for_path(rq)) {
@@ -190,9 +191,11 @@ void NvmeQueue::wait(Request& rq, std::uint64_t ns) {
   p.waiting = 1;
   set_progress(rq, p);
   due_ns(rq) = port_.now_ns() + ns;
-  port_.wake_at(due_ns(rq));
+  wake_for(rq);
   waiting_.push_back(rq);
 }
+
+void NvmeQueue::wake_for(Request& rq) { port_.wake_at(std::min(due_ns(rq), port_.now_ns() + look_ns)); }
 
 void NvmeQueue::on_deadline() {
   RequestList all = waiting_;
@@ -200,7 +203,7 @@ void NvmeQueue::on_deadline() {
   while (!all.empty()) {
     Request& rq = all.pop_front();
     if (due_ns(rq) > port_.now_ns() && !is_gone()) {
-      port_.wake_at(due_ns(rq));
+      wake_for(rq);
       waiting_.push_back(rq);
       continue;
     }

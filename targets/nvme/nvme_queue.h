@@ -44,6 +44,7 @@ class NvmeQueue final : public TargetQueue {
  public:
   static constexpr std::uint64_t wait_first_ns = 10'000'000;
   static constexpr std::uint64_t wait_longest_ns = 1'000'000'000;
+  static constexpr std::uint64_t look_ns = 100'000'000;  // so soon those that wait see that the namespace is gone
 
   NvmeQueue(QueuePort& port, const NvmeService& service, NvmeEvents& events)
       : port_(port), service_(service), events_(events) {}
@@ -59,6 +60,7 @@ class NvmeQueue final : public TargetQueue {
   void done(Request& rq);
   void failed(Request& rq, std::int32_t result);
   void wait(Request& rq, std::uint64_t ns);
+  void wake_for(Request& rq);
   // Waits for the way to the drive; false when it took too long.
   bool wait_for_path(Request& rq);
   [[nodiscard]] std::uint32_t piece_bytes(const Request& rq) const;

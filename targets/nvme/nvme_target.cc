@@ -33,10 +33,8 @@ class NvmeTarget final : public Target {
     service_.lba_shift = static_cast<std::uint32_t>(std::countr_zero(block));
     service_.transfer_bytes_max = drive_.geometry.io_bytes_max;
     service_.segments_max = l.segments_max;
-    if (drive_.discard.range_blocks_max != 0) service_.discard_blocks_max = drive_.discard.range_blocks_max;
-    if (l.write_zeroes_bytes_max != 0)
-      service_.zero_blocks_max = static_cast<std::uint32_t>(
-          std::clamp<std::uint64_t>(l.write_zeroes_bytes_max / block, 1, nvme_blocks_max));
+    service_.discard_blocks_max = discard_blocks_max(drive_);
+    service_.zero_blocks_max = zero_blocks_max(drive_);
     service_.zeroes = drive_.format.zeroes_deallocate ? NvmeDeallocate::may : NvmeDeallocate::no;
     service_.single_path = !drive_.node.multipath;
     service_.retries_max = options.retries_max;
@@ -57,6 +55,7 @@ class NvmeTarget final : public Target {
   [[nodiscard]] std::map<std::int32_t, Met> met() const;
   void tell_what_queues_met();
   void tell_gone();
+  void tell_reformatted();
   [[nodiscard]] std::uint64_t follow_size();
 
   NvmeDrive drive_;
@@ -126,6 +125,14 @@ void NvmeTarget::tell_gone() {
             device_name_, drive_.node.path);
 }
 
+// The count of blocks in a command would no longer fit its data: the drive would move bytes beyond it.
+void NvmeTarget::tell_reformatted() {
+  if (service_.gone.exchange(true, std::memory_order_relaxed)) return;
+  log_error("device {}: {} has another format now, no blocks of {} bytes; its requests fail from now on. Delete the "
+            "device, and add it again",
+            device_name_, drive_.node.path, drive_.format.block_bytes);
+}
+
 std::uint64_t NvmeTarget::follow_size() {
   const std::uint64_t size = nvme_size_bytes(drive_.node);
   if (size == 0) return drive_.geometry.size_bytes;  // being looked at anew
@@ -147,7 +154,8 @@ std::uint64_t NvmeTarget::attend() {
     tell_gone();
     return drive_.geometry.size_bytes;
   }
-  return follow_size();
+  if (!nvme_format_is(drive_.node, drive_.format.block_bytes)) tell_reformatted();
+  return service_.gone.load(std::memory_order_relaxed) ? drive_.geometry.size_bytes : follow_size();
 }
 
 Result<std::unique_ptr<Target>> open_nvme(const OptionValues& values, const OpenContext& context) {

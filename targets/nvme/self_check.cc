@@ -17,6 +17,8 @@ namespace ublkd {
 
 namespace {
 
+constexpr int signals_max = 16;  // that interrupt the wait
+
 // A ring with one read in it. When the drive does not answer in time the ring is left to the kernel, with its memory.
 struct Check {
   io_uring ring{};
@@ -31,7 +33,9 @@ Result<std::int32_t> wait_answer(std::unique_ptr<Check>& check, const std::strin
   __kernel_timespec limit{self_check_seconds, 0};
   io_uring_cqe* cqe = nullptr;
   int rc = ::io_uring_submit(&check->ring);
-  if (rc >= 0) rc = ::io_uring_wait_cqe_timeout(&check->ring, &cqe, &limit);
+  if (rc >= 0) rc = -EINTR;
+  for (int signals = 0; rc == -EINTR && signals < signals_max; ++signals)
+    rc = ::io_uring_wait_cqe_timeout(&check->ring, &cqe, &limit);
   if (rc == 0) return cqe->res;
   if (rc != -ETIME) return fail_errno(-rc, "send a self-check read to", path);
   static_cast<void>(check.release());

@@ -24,7 +24,7 @@ class NvmeStatus {
   // Type and code, without what may differ from one command to the next; an errno keeps its sign.
   [[nodiscard]] constexpr std::int32_t kind() const { return from_drive() ? result_ & 0x7ff : result_; }
 
-  // -errno, as the kernel's driver makes it of the same status.
+  // -errno, as the kernel's driver makes it of the same status; ENOLINK of all that is the path's.
   [[nodiscard]] std::int32_t error() const;
 
   // "status 0x281 (type 2, code 0x81): unrecovered read error", "error -4 (Interrupted system call)".

@@ -85,6 +85,11 @@ TEST(NvmeStatus, A39_TypeAndCodeComeApart) {
 TEST(NvmeStatus, BecomesTheErrnoThatTheKernelMakesOfIt) {
   EXPECT_EQ(NvmeStatus(0).error(), 0);
   EXPECT_EQ(NvmeStatus(0x4001).error(), -EOPNOTSUPP);
+  EXPECT_EQ(NvmeStatus(0x4002).error(), -EOPNOTSUPP) << "the block layer then zeroes by writing";
+  EXPECT_EQ(NvmeStatus(0x00b).error(), -EOPNOTSUPP);
+  EXPECT_EQ(NvmeStatus(0x021).error(), -EREMOTEIO);
+  EXPECT_EQ(NvmeStatus(0x182).error(), -ENODATA);
+  EXPECT_EQ(NvmeStatus(0x286).error(), -ENODATA);
   EXPECT_EQ(NvmeStatus(0x081).error(), -ENOSPC);
   EXPECT_EQ(NvmeStatus(0x083).error(), -EBADE);
   EXPECT_EQ(NvmeStatus(0x282).error(), -EILSEQ);
@@ -92,7 +97,8 @@ TEST(NvmeStatus, BecomesTheErrnoThatTheKernelMakesOfIt) {
   EXPECT_EQ(NvmeStatus(0x3ff).error(), -ENOLINK) << "not a known one, but of the path";
   EXPECT_EQ(NvmeStatus(0x1c0).error(), -EIO);
   EXPECT_EQ(NvmeStatus(-ENODEV).error(), -ENODEV);
-  EXPECT_EQ(NvmeStatus(-EAGAIN).error(), -ENOLINK) << "the block layer would try it for ever";
+  for (const std::int32_t passing : {-EAGAIN, -ENOMEM, -EBUSY})
+    EXPECT_EQ(NvmeStatus(passing).error(), -ENOLINK) << "the client would try it for ever";
   EXPECT_EQ(NvmeStatus(-EINTR).error(), -ENOLINK);
 }
 
@@ -101,7 +107,8 @@ TEST(NvmeStatus, WhatIsDoneNext) {
   EXPECT_EQ(nvme_next(NvmeStatus(0x4281), true), NvmeNext::fail);
   EXPECT_EQ(nvme_next(NvmeStatus(0x370), true), NvmeNext::wait);
   EXPECT_EQ(nvme_next(NvmeStatus(0x4370), true), NvmeNext::fail);
-  EXPECT_EQ(nvme_next(NvmeStatus(-EINTR), true), NvmeNext::wait);
+  for (const std::int32_t passing : {-EINTR, -EAGAIN, -ENOMEM})
+    EXPECT_EQ(nvme_next(NvmeStatus(passing), true), NvmeNext::wait);
   EXPECT_EQ(nvme_next(NvmeStatus(-EINVAL), true), NvmeNext::fail);
   EXPECT_EQ(nvme_next(NvmeStatus(-EINVAL), false), NvmeNext::wait) << "a multipath node without a path";
   EXPECT_EQ(nvme_next(NvmeStatus(-ENODEV), false), NvmeNext::fail);
@@ -148,7 +155,9 @@ TEST(NvmeIdentify, AbilitiesOfTheController) {
   EXPECT_EQ(a.retry_delay_ms[0], 0u);
   EXPECT_EQ(a.retry_delay_ms[1], 500u);
   put<std::uint32_t>(page, 4, 0x10000);
+  put<std::uint64_t>(page, 8, std::uint64_t{1} << 33);
   EXPECT_EQ(parse_command_set(page).range_blocks_max, 0x10000u);
+  EXPECT_EQ(parse_command_set(page).command_blocks_max, std::uint64_t{1} << 33);
 }
 
 std::string refusal(const NvmeFormat& format, const NvmeLimits& limits) {
@@ -190,6 +199,41 @@ TEST(NvmeSpan, LiesInsideTheNamespaceOnItsGrid) {
   EXPECT_FALSE(span(4096, ~std::uint64_t{0} - 4095)) << "no overflow";
 }
 
+TEST(NvmeDrive, A46_ADiscardKeepsToTheDrivesLimitsAndUnit) {
+  NvmeDrive drive;
+  drive.format = {.block_bytes = 4096};
+  EXPECT_EQ(discard_blocks_max(drive), 0xffffffffu);
+  drive.discard = {.range_blocks_max = 1003};
+  EXPECT_EQ(discard_blocks_max(drive), 1003u);
+  drive.discard.command_blocks_max = 1001;
+  EXPECT_EQ(discard_blocks_max(drive), 1001u);
+  drive.limits.discard_granularity_bytes = 16 * 4096;
+  EXPECT_EQ(discard_blocks_max(drive), 992u) << "the next command begins on what the drive deallocates";
+  drive.limits.discard_granularity_bytes = 2048 * 4096;
+  EXPECT_EQ(discard_blocks_max(drive), 1001u);
+  drive.limits.discard_granularity_bytes = 512;
+  EXPECT_EQ(discard_blocks_max(drive), 1001u);
+}
+
+TEST(NvmeDrive, ZeroesAreAsLongAsTheKernelWritesThemAndACommandCounts) {
+  NvmeDrive drive;
+  drive.format = {.block_bytes = 512};
+  drive.limits.write_zeroes_bytes_max = 128 * 1024;
+  EXPECT_EQ(zero_blocks_max(drive), 256u);
+  drive.limits.write_zeroes_bytes_max = std::uint64_t{0xffffffff} * 512;
+  EXPECT_EQ(zero_blocks_max(drive), nvme_blocks_max);
+}
+
+// A drive whose Write Zeroes is known to be broken has none in the kernel.
+TEST(NvmeDrive, WhatTheKernelLeavesOutIsNotUsed) {
+  const NvmeAbilities all{.write_zeroes = true, .dataset_management = true};
+  EXPECT_FALSE(usable_abilities(all, {.discard_bytes_max = 4096}).write_zeroes);
+  EXPECT_TRUE(usable_abilities(all, {.discard_bytes_max = 4096}).dataset_management);
+  EXPECT_TRUE(usable_abilities(all, {.write_zeroes_bytes_max = 4096}).write_zeroes);
+  EXPECT_FALSE(usable_abilities(all, {.write_zeroes_bytes_max = 4096}).dataset_management);
+  EXPECT_FALSE(usable_abilities({}, {.write_zeroes_bytes_max = 4096}).write_zeroes) << "nor what the drive cannot";
+}
+
 TEST(NvmeGeometry, SaysWhatTheDriveTakes) {
   NvmeDrive drive;
   drive.format = {.blocks = 1 << 20, .block_bytes = 4096};
@@ -203,6 +247,7 @@ TEST(NvmeGeometry, SaysWhatTheDriveTakes) {
                   .virt_boundary_mask = 4095,
                   .dma_alignment = 3,
                   .discard_granularity_bytes = 4096,
+                  .write_zeroes_bytes_max = 128 * 1024,
                   .volatile_cache = true,
                   .tags = 31};
   const OpenContext context{.device_name = "a"};
@@ -216,7 +261,8 @@ TEST(NvmeGeometry, SaysWhatTheDriveTakes) {
   EXPECT_EQ(g.dma_alignment, 3u);
   EXPECT_TRUE(g.volatile_cache && g.fua && g.zero_copy);
   EXPECT_EQ(g.discard_bytes_max % 4096, 0u);
-  EXPECT_LT(g.write_zeroes_bytes_max, std::uint64_t{1} << 32);
+  EXPECT_EQ(g.discard_bytes_max, (std::uint64_t{1} << 32) - 4096);
+  EXPECT_EQ(g.write_zeroes_bytes_max, 128u * 1024) << "one command";
   EXPECT_EQ(g.depth, 31u);
   EXPECT_FALSE(nvme_geometry(drive, {.poll = true}, context, {0, 4096}).polled) << "the driver has no queues for it";
   drive.limits.polled = true;

@@ -133,6 +133,46 @@ TEST_F(NvmeNodeTest, ANodeThatIsAnotherNowIsGone) {
   EXPECT_FALSE(nvme_node_is_there(*node));
 }
 
+TEST_F(NvmeNodeTest, ANodeThatCannotBeReadIsNotGone) {
+  namespace_at("devices/pci/nvme/nvme0", "0n1", 1);
+  const auto node = find(NodeKind::block, 1);
+  fs::remove(sys() + "/devices/pci/nvme/nvme0/ng0n1/dev");
+  EXPECT_TRUE(nvme_node_is_there(*node));
+}
+
+TEST_F(NvmeNodeTest, AnotherFormatIsSeen) {
+  namespace_at("devices/pci/nvme/nvme0", "0n1", 1);
+  const auto node = find(NodeKind::block, 1);
+  const std::string disk = "devices/pci/nvme/nvme0/nvme0n1/";
+  EXPECT_TRUE(nvme_format_is(*node, 512)) << "nothing is told";
+  write(disk + "queue/logical_block_size", "512");
+  write(disk + "metadata_bytes", "0");
+  EXPECT_TRUE(nvme_format_is(*node, 512));
+  EXPECT_FALSE(nvme_format_is(*node, 4096));
+  write(disk + "metadata_bytes", "8");
+  EXPECT_FALSE(nvme_format_is(*node, 512));
+}
+
+// Kernels before 6.8 do not tell the command set, but what is zoned.
+TEST_F(NvmeNodeTest, AZonedNamespaceIsKnownWithoutItsCommandSet) {
+  namespace_at("devices/pci/nvme/nvme0", "0n1", 1);
+  const auto node = find(NodeKind::block, 1);
+  const std::string disk = "devices/pci/nvme/nvme0/nvme0n1/";
+  EXPECT_EQ(nvme_limits(*node, roots()).command_set, 0u);
+  write(disk + "queue/zoned", "none");
+  EXPECT_EQ(nvme_limits(*node, roots()).command_set, 0u);
+  write(disk + "queue/zoned", "host-managed");
+  EXPECT_EQ(nvme_limits(*node, roots()).command_set, 2u);
+}
+
+TEST_F(NvmeNodeTest, ACacheThatIsNotDeniedIsTakenToBeThere) {
+  namespace_at("devices/pci/nvme/nvme0", "0n1", 1);
+  const auto node = find(NodeKind::block, 1);
+  EXPECT_TRUE(nvme_limits(*node, roots()).volatile_cache);
+  write("devices/pci/nvme/nvme0/nvme0n1/queue/write_cache", "write through");
+  EXPECT_FALSE(nvme_limits(*node, roots()).volatile_cache);
+}
+
 TEST(NvmeNode, PathsThatAreNoDevice) {
   EXPECT_EQ(find_nvme_node("/nowhere").error().kind, ErrorKind::not_found);
   EXPECT_NE(find_nvme_node("/").error().text().find("directory"), std::string::npos);

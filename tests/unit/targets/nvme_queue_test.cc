@@ -224,13 +224,34 @@ TEST_F(NvmeQueueTest, EachPieceHasItsRetries) {
 }
 
 TEST_F(NvmeQueueTest, TheDrivesOwnRetryDelayIsWaitedFor) {
+  service.retry_time_ns = 1000 * ms;
   service.retry_delay_ms = {0, 300, 0};
   start(requests.make(Op::read, 0, 512, memory(0x10000)));
   answer(0x006 | 2 << 11);
-  EXPECT_EQ(commands(), 1u);
-  port.advance_to(queue, port.wake_ns());
+  while (port.now_ns() < 300 * ms) {
+    EXPECT_EQ(commands(), 1u);
+    ASSERT_NE(port.wake_ns(), time_never_ns) << "asked for anew by each look";
+    port.advance_to(queue, port.wake_ns());
+  }
   EXPECT_EQ(commands(), 2u);
-  EXPECT_GE(port.now_ns(), 300 * ms);
+}
+
+TEST_F(NvmeQueueTest, ADelayWithoutEndIsNoLongerThanTheTimeForRetries) {
+  service.retry_delay_ms = {65535 * 100, 0, 0};
+  start(requests.make(Op::read, 0, 512, memory(0x10000)));
+  answer(0x006 | 1 << 11);
+  port.advance_to(queue, port.now_ns() + service.retry_time_ns);
+  EXPECT_EQ(commands(), 2u);
+}
+
+TEST_F(NvmeQueueTest, WhatWaitsLongSeesSoonThatTheNamespaceIsGone) {
+  service.retry_time_ns = 3'600'000 * ms;
+  service.retry_delay_ms = {60'000, 0, 0};
+  start(requests.make(Op::read, 0, 512, memory(0x10000)));
+  answer(0x006 | 1 << 11);
+  service.gone = true;
+  port.advance_to(queue, port.now_ns() + NvmeQueue::look_ns);
+  EXPECT_EQ(ended(), -ENODEV);
 }
 
 TEST_F(NvmeQueueTest, A45_CancelledCommandsAreSentAgainAfterAWhileAndNotForEver) {
