@@ -68,7 +68,8 @@ def test_the_drives_limits_are_the_devices(daemon, drives, kind):
     drive = drives.make(kind)
     d = daemon({"devices": [nvme_device("a", drive)]})
     told = d.device("a")
-    names = ["logical_block_size", "physical_block_size", "write_cache", "discard_granularity"]
+    names = ["logical_block_size", "physical_block_size", "write_cache", "discard_granularity",
+             "write_zeroes_max_bytes"]
     if told["buffer_mode"] == "zero_copy":
         names += ["max_hw_sectors_kb", "virt_boundary_mask", "max_segments", "dma_alignment"]
     shown = {name: str(queue_attribute(told["path"], name)) for name in names}

@@ -2,8 +2,10 @@
 
 import contextlib
 import errno
+import fcntl
 import os
 import random
+import struct
 import subprocess
 import time
 from pathlib import Path
@@ -176,6 +178,33 @@ def test_a_namespace_that_goes(daemon, drives, stand):
     assert time.monotonic() - began_s < 5
     assert d.log_text().count("is gone") == 1
     d.remove("a")
+
+
+def format_anew(drive, number):
+    """NVME_IOCTL_ADMIN_CMD with Format NVM: the format of this number, of those that the drive offers."""
+    command = struct.pack("<B3xI32x8I", 0x80, 1, number, 0, 0, 0, 0, 0, 60_000, 0)
+    with open(drive.generic, "rb") as node:
+        assert fcntl.ioctl(node, 0xc0484e41, bytearray(command)) == 0
+
+
+@pytest.mark.kernel_log(ANY_ERROR)
+def test_a_namespace_that_is_formatted_anew(daemon, drives):
+    """Commands made for the old blocks would move more than their data: none is sent."""
+    drive = drives.make("fault")
+    d = daemon({"devices": [nvme_device("a", drive)]})
+    try:
+        format_anew(drive, 4)
+        assert drive.queue("logical_block_size") == "4096"
+        wait_until(lambda: "another format" in d.log_text(), what="the daemon to see it")
+        with Disk(d.path("a")) as disk, pytest.raises(OSError):
+            disk.read(0, 512)
+        d.remove("a")
+        d.add(nvme_device("b", drive))
+        assert d.device("b")["logical_block_bytes"] == 4096
+        fio_verify(d.path("b"), size="4m")
+        d.remove("b")
+    finally:
+        format_anew(drive, 0)
 
 
 @pytest.mark.kernel_log(ANY_ERROR)
