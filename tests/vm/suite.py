@@ -56,7 +56,7 @@ E2E_APPEND = "nvme.poll_queues=1"
 
 @dataclass(frozen=True)
 class Suite:
-    """`run(outcome, suite, full)` fills the outcome. `needs` are the build presets it takes."""
+    """`run(outcome, suite, asked)` fills the outcome. `needs` are the build presets it takes."""
     name: str
     budget_s: int
     limit_s: int
@@ -91,12 +91,12 @@ def ctest(outcome, suite, preset, *select):
         outcome.fail(what, f"exit status {status}, see {folder}/{preset}.log")
 
 
-def run_unit(outcome, suite, full):
+def run_unit(outcome, suite, asked):
     ctest(outcome, suite, "asan", "-LE", "contract")
     ctest(outcome, suite, "tsan", "-L", "tsan")
 
 
-def run_contract(outcome, suite, full):
+def run_contract(outcome, suite, asked):
     ctest(outcome, suite, "asan", "-L", "contract")
 
 
@@ -111,25 +111,26 @@ def run_program(outcome, suite, *command):
     outcome.fail(suite.name, f"{'no end in time' if status is None else f'exit status {status}'}\n{text}")
 
 
-def run_lint(outcome, suite, full):
+def run_lint(outcome, suite, asked):
     run_program(outcome, suite, PYTHON, str(ROOT / "tests/vm/lint.py"))
 
 
-def run_demo(outcome, suite, full):
+def run_demo(outcome, suite, asked):
     run_program(outcome, suite, PYTHON, str(ROOT / "tests/vm/demo.py"), "--short", "--no-build")
 
 
-def run_power_cut(outcome, suite, full):
+def run_power_cut(outcome, suite, asked):
     run_program(outcome, suite, PYTHON, str(ROOT / "tests/vm/power_cut.py"), "--kernel", suite.kernel)
 
 
-def pytest_line(folder, group, marker, full):
+def pytest_line(folder, group, marker, asked):
     words = [PYTHON, "-m", "pytest", "tests/e2e", "-p", "no:cacheprovider", "-q", "-rs", "--color=no", "-m", marker,
-             "--junitxml", str(folder / f"{group}.xml"), *(["--full"] if full else [])]
+             "--junitxml", str(folder / f"{group}.xml"), *(["--full"] if asked.full else []),
+             *(["-k", asked.select] if asked.select else [])]
     return shlex.join(words)
 
 
-def run_e2e_group(outcome, suite, full, group, marker, cpus):
+def run_e2e_group(outcome, suite, asked, group, marker, cpus):
     """One guest. pytest's status 5, no test selected, is fine for a group, not for the suite."""
     folder = RESULTS / suite.name
     for name in E2E_IMAGES:
@@ -137,9 +138,9 @@ def run_e2e_group(outcome, suite, full, group, marker, cpus):
             image.truncate(E2E_IMAGE_BYTES)
     with open(folder / f"{group}.log", "wb") as out:
         result = guest.run(guest.Spec(
-            pytest_line(folder, group, marker, full), kernel=suite.kernel, cpus=cpus, rw=(folder,), cwd=str(ROOT),
+            pytest_line(folder, group, marker, asked), kernel=suite.kernel, cpus=cpus, rw=(folder,), cwd=str(ROOT),
             drives=E2E_DRIVES, qemu=tuple(words.replace("FOLDER", str(folder)) for words in E2E_QEMU),
-            append=E2E_APPEND, timeout_s=suite.limit_s * (FULL_TIMES if full else 1),
+            append=E2E_APPEND, timeout_s=suite.limit_s * (FULL_TIMES if asked.full else 1),
             log=str(folder / f"{group}.kernel.log"), stdout=out,
             env={"UBLKD_BUILD": BUILD / "release", "UBLKD_JOB": folder}))
     outcome.boots_repeated += result.boots_repeated
@@ -155,9 +156,9 @@ def run_e2e_group(outcome, suite, full, group, marker, cpus):
         outcome.fail(f"kernel log {group}", f"{result.kernel_log}:\n" + "\n".join(result.complaints))
 
 
-def run_e2e(outcome, suite, full):
+def run_e2e(outcome, suite, asked):
     for group, marker, cpus in GROUPS:
-        run_e2e_group(outcome, suite, full, group, marker, cpus)
+        run_e2e_group(outcome, suite, asked, group, marker, cpus)
     if not outcome.cases:
         outcome.fail(suite.name, "no test ran")
 
@@ -196,7 +197,7 @@ def build_presets(suites):
     return broken
 
 
-def run_suite(suite, full, broken):
+def run_suite(suite, asked, broken):
     outcome = report.Outcome(suite.name)
     begin_s = time.monotonic()
     job_folder(suite.name)
@@ -206,7 +207,7 @@ def run_suite(suite, full, broken):
         return outcome
     say(f"{suite.name}: budget {suite.budget_s} s ...")
     try:
-        suite.run(outcome, suite, full)
+        suite.run(outcome, suite, asked)
     except Exception as error:  # a harness that breaks is a failed suite, the others still run
         outcome.fail(suite.name, f"the harness failed: {type(error).__name__}: {error}")
     outcome.seconds = time.monotonic() - begin_s
@@ -216,14 +217,14 @@ def run_suite(suite, full, broken):
     return outcome
 
 
-def run_all(suites, full, broken, guests):
-    """The outcomes in the order of the suites. Guest suites run `guests` at once, after the others, the demo last."""
+def run_all(suites, asked, broken):
+    """The outcomes in the order of the suites. Guest suites run `asked.guests` at once, after the others, the demo last."""
     outcomes = {}
     for suite in suites:
         if not suite.kernel:
-            outcomes[suite.name] = run_suite(suite, full, broken)
-    with ThreadPoolExecutor(guests) as pool:
-        running = {suite.name: pool.submit(run_suite, suite, full, broken) for suite in suites if suite.run is run_e2e}
+            outcomes[suite.name] = run_suite(suite, asked, broken)
+    with ThreadPoolExecutor(asked.guests) as pool:
+        running = {suite.name: pool.submit(run_suite, suite, asked, broken) for suite in suites if suite.run is run_e2e}
         try:
             outcomes.update({name: future.result() for name, future in running.items()})
         except BaseException:
@@ -231,7 +232,7 @@ def run_all(suites, full, broken, guests):
             raise
     for suite in suites:
         if suite.name not in outcomes:
-            outcomes[suite.name] = run_suite(suite, full, broken)
+            outcomes[suite.name] = run_suite(suite, asked, broken)
     return [outcomes[suite.name] for suite in suites]
 
 
@@ -239,12 +240,13 @@ def main():
     parser = argparse.ArgumentParser(prog="./dev test", description=__doc__)
     parser.add_argument("--full", action="store_true", help="the long matrices too")
     parser.add_argument("--only", action="append", choices=[suite.name for suite in SUITES], help="only this suite")
+    parser.add_argument("-k", dest="select", metavar="EXPR", help="e2e: only the tests that pytest's -k selects")
     parser.add_argument("--guests", type=int, default=GUESTS_AT_ONCE, help="e2e suites that run at once")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, guest.stop)
     suites = [suite for suite in SUITES if not given.only or suite.name in given.only]
     broken = build(suites)
-    return report.show(run_all(suites, given.full, broken, given.guests))
+    return report.show(run_all(suites, given, broken))
 
 
 if __name__ == "__main__":
