@@ -218,7 +218,7 @@ def run_suite(suite, asked, broken):
 
 
 def run_all(suites, asked, broken):
-    """The outcomes in the order of the suites. Guest suites run after the others, `asked.guests` at once, the demo last."""
+    """Outcomes in the order of the suites. Guest suites run after the others, some at once, and the demo last."""
     outcomes = {}
     for suite in suites:
         if not suite.kernel:
